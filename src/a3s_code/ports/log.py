@@ -1,0 +1,51 @@
+"""A session's fact log. In: facts in order. Out: the same facts, on this or another day.
+
+One rule: a log is written by one writer, in whole lines, and never changed.
+Known weakness: none known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from a3s_code.core.facts import Fact
+
+
+class Position(msgspec.Struct, frozen=True):
+    """How far a log goes: the last fact's ``seq`` and ``sum`` (0 and empty for none)."""
+
+    seq: int = 0
+    sum: str = ""
+
+
+class FactLog(Protocol):
+    """Raises ``StoreError`` (``IO_ERROR``, ``SERIALIZATION_ERROR``), ``SessionBusy`` and ``CodeError``
+    (``SESSION_MISMATCH``). All but ``append`` and ``sync`` block: call them in a worker thread when files are big."""
+
+    path: str
+
+    def exists(self) -> bool:
+        """Whether anything was ever written; costs one look at the directory."""
+
+    def read(self, after: Position | None = None) -> Iterator[Fact]:
+        """The facts after ``after`` (all by default), streamed; a torn tail is left out. ``position`` follows."""
+
+    @property
+    def position(self) -> Position: ...
+
+    def acquire(self) -> list[Fact]:
+        """Takes the writer's lock (``SessionBusy`` naming the holder), mends a torn tail, and gives the facts that
+        another writer added since ``position``. Makes the file and its header when there is none. Idempotent."""
+
+    def append(self, facts: Sequence[Fact]) -> None:
+        """Writes whole lines with one ``write``; a failure leaves the log at its last whole fact and raises. Not
+        synced; does not block for long."""
+
+    async def sync(self) -> None:
+        """Returns once everything appended so far is on the disk; shared with whoever waits at that moment."""
+
+    def release(self) -> None:
+        """Gives up the lock and the descriptor; the log can be acquired again."""

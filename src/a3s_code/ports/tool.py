@@ -1,0 +1,109 @@
+"""The tool contract (tools.md §1.1). In: validated arguments and a context. Out: a ToolOutput.
+
+One rule: a tool fails by raising ``ToolFailure`` (or returning an ``error_kind``); whatever else it raises is
+reported as ``internal``, without a traceback.
+Known weakness: capabilities are declared by the tool; nothing checks that a read-only tool only reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from a3s_code.core.content import Json, JsonObject
+from a3s_code.ports.clock import Clock
+from a3s_code.ports.workspace import Workspace
+
+Origin = Literal["agent", "nested", "host", "host_nested", "governed_host", "internal"]
+
+
+class ToolCapabilities(msgspec.Struct, frozen=True):
+    read_only: bool = False
+    idempotent: bool = False
+    resumable: bool = False
+    cancellation_safe: bool = False
+    pagination: bool = False
+    max_parallelism: int = 1
+    output_kind: Literal["text", "json", "image", "diff", "binary_ref"] = "text"
+
+    @property
+    def parallel_safe(self) -> bool:
+        return self.read_only and self.idempotent and self.max_parallelism > 1
+
+
+class Escalation(msgspec.Struct, frozen=True):
+    """The tool itself demands confirmation; it can only make a decision stricter."""
+
+    reason: str
+    scope: str = ""
+    risk: str = ""
+
+
+class Attachment(msgspec.Struct, frozen=True):
+    media_type: str
+    data: bytes
+
+    def __repr__(self) -> str:
+        return f"Attachment({self.media_type!r}, {len(self.data)} bytes)"
+
+
+class ToolOutput(msgspec.Struct, frozen=True):
+    output: str
+    exit_code: int = 0
+    metadata: JsonObject = msgspec.field(default_factory=dict)
+    error_kind: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+
+class ToolFailure(Exception):
+    """Raised by a tool body: becomes a failed result of this ``kind`` (tools.md §1.2). ``detail`` adds keys to
+    ``metadata["error"]``, ``metadata`` to the result's metadata."""
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        exit_code: int = 1,
+        detail: JsonObject | None = None,
+        metadata: JsonObject | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+        self.exit_code = exit_code
+        self.detail = detail or {}
+        self.metadata = metadata or {}
+
+
+class ToolContext(msgspec.Struct):
+    """What one invocation may use. ``deadline`` is monotonic seconds or ``None``; ``cancelled`` is set when the
+    call should stop; ``emit`` puts text on the event stream (safe from any thread); ``invoke`` makes a nested,
+    always governed call."""
+
+    session_id: str
+    run_id: str
+    invocation_id: str
+    origin: Origin
+    workspace: Workspace
+    deadline: float | None
+    cancelled: asyncio.Event
+    emit: Callable[[str], None]
+    invoke: Callable[[str, Mapping[str, Json]], Awaitable[Any]]
+    clock: Clock
+    new_id: Callable[[], str]
+    sandbox: object | None = None
+
+
+class Tool(Protocol):
+    """``execute`` may be a coroutine function, or a plain one, which then runs in a worker thread.
+    ``capabilities(args)`` and ``escalation(args, ctx)`` are optional."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+
+    def execute(self, args: JsonObject, ctx: ToolContext) -> ToolOutput | str | Awaitable[ToolOutput | str]: ...
