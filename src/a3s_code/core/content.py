@@ -6,11 +6,14 @@ Known weakness: attachments are named by digest and file, so their bytes must be
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
 import msgspec
 
-Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]  # noqa: UP007  strings inside
+if TYPE_CHECKING:
+    Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]  # noqa: UP007  strings inside
+else:
+    Json: TypeAlias = Any  # msgspec takes no recursive alias; what a JSON decoder gives is JSON anyway
 JsonObject: TypeAlias = dict[str, Json]
 
 Decision: TypeAlias = Literal["allow", "ask", "deny"]
