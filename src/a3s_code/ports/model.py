@@ -12,7 +12,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from a3s_code.core.content import AttachmentRef, Json, JsonObject, Message, Usage
+from a3s_code.core.content import AttachmentRef, Json, JsonObject, Message
+from a3s_code.core.delta import CallDelta, ModelDelta
+
+__all__ = ["CallDelta", "Model", "ModelDelta", "ModelRequest", "ToolSpec"]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -21,32 +24,6 @@ class ToolSpec(msgspec.Struct, frozen=True):
     name: str
     description: str
     parameters: JsonObject
-
-
-class CallDelta(msgspec.Struct, frozen=True):
-    """A piece of a tool call, as it came. ``index`` is ``None`` when the provider sent none; empty ``id`` and
-    ``name`` mean nothing was said. ``arguments`` is text to append, or a whole object."""
-
-    index: int | None = None
-    id: str = ""
-    name: str = ""
-    arguments: str | JsonObject = ""
-
-
-class ModelDelta(msgspec.Struct, frozen=True):
-    """One piece of an answer; unset members say nothing. ``finish`` is ``stop``, ``length``, ``tool_calls`` or
-    ``content_filter``. ``usage`` replaces what came before it in the same answer. ``signature`` closes the
-    reasoning block before it; ``redacted`` is a whole one."""
-
-    text: str = ""
-    reasoning: str = ""
-    reasoning_field: str = ""
-    signature: str = ""
-    redacted: str = ""
-    call: CallDelta | None = None
-    usage: Usage | None = None
-    finish: str = ""
-    model: str = ""
 
 
 class ModelRequest(msgspec.Struct, frozen=True):
