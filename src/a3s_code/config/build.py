@@ -21,11 +21,10 @@ from a3s_code.config.model import (
     Queue,
     TaskScheduler,
 )
-from a3s_code.config.reader import Reading, Section, log
+from a3s_code.config.reader import MANY, Reading, Section, log
 from a3s_code.config.tree import Table
 
 S = TypeVar("S", bound=msgspec.Struct)
-_MANY = 2**31 - 1
 
 
 def build(table: Table, reading: Reading) -> CodeConfig:
@@ -35,8 +34,8 @@ def build(table: Table, reading: Reading) -> CodeConfig:
         CodeConfig,
         default_model=top.text("default_model"),
         providers={label: _provider(label, section) for label, section in top.labelled("providers")},
-        max_parallel_tasks=top.whole("max_parallel_tasks", high=_MANY),
-        max_tool_rounds=top.whole("max_tool_rounds", high=_MANY),
+        max_parallel_tasks=top.whole("max_parallel_tasks", high=MANY),
+        max_tool_rounds=top.whole("max_tool_rounds", high=MANY),
         sessions_dir=top.path_text("sessions_dir"),
         memory_dir=top.path_text("memory_dir"),
         skill_dirs=top.texts("skill_dirs", paths=True),
@@ -75,7 +74,7 @@ def _check_storage(config: CodeConfig, top: Section) -> None:
 
 def _provider(label: str, section: Section) -> ProviderConfig:
     if "/" in label:
-        raise section.fault("", section.table.at, "expected a provider's name without '/'")
+        raise section.reading.source.error(section.table.at, "expected a provider's name without '/'", section.path)
     provider = _said(
         ProviderConfig,
         name=label,
@@ -139,7 +138,7 @@ def _auto_delegation(section: Section | None) -> AutoDelegation | None:
         auto_parallel=section.flag("auto_parallel"),
         allow_manual_delegation=section.flag("allow_manual_delegation"),
         min_confidence=section.number("min_confidence", high=1),
-        max_tasks=section.whole("max_tasks", high=_MANY),
+        max_tasks=section.whole("max_tasks", high=MANY),
     )
     section.finish()
     return block

@@ -22,7 +22,7 @@ from a3s_code.config.source import Source
 from a3s_code.config.tree import Table
 from a3s_code.errors import ConfigError
 
-_BARE = re.compile(r"[^\n={\[(:\"#*][^\n={\[(\"#*]*")
+_BARE = re.compile(r"(?!//)[^\n={\[(:\"#*]+")
 MAX_BYTES = 4 * 1024 * 1024
 
 _DEFAULTS = {

@@ -95,9 +95,9 @@ class _Parser:
             self.enter(str(label.value))
         opening = self.advance()
         table = self.body(opening.at, "}", block=True)
+        del self.path[len(self.path) - len(names) + 1 :]
         for token in names[:-1]:
             entries = self.gathered(entries, token)
-        del self.path[len(self.path) - len(names) + 1 :]
         self.put(entries, Entry(str(names[-1].value), table, names[-1].at))
 
     def gathered(self, entries: dict[str, Entry], key: Token) -> dict[str, Entry]:

@@ -22,6 +22,7 @@ from a3s_code.errors import ConfigError
 
 log = logging.getLogger("a3s_code")
 
+MANY = 2**31 - 1
 MOST = 2**53
 _UNSOUND = re.compile("[\0\ud800-\udfff]")
 _NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
@@ -226,7 +227,7 @@ class Section:
 
     def _within(self, key: str, node: Node, value: int | float, low: float, high: float) -> int | float:
         if not low <= value <= high:
-            bounds = f"at least {low}" if high == MOST and value < low else f"{low} to {high}"
+            bounds = f"at least {low}" if value < low and high >= MANY else f"{low} to {high}"
             raise self.fault(key, node.at, f"expected {bounds}")
         return value
 
