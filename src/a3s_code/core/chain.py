@@ -72,3 +72,40 @@ class Chain(Sequence[T], Generic[T]):
 
     def __repr__(self) -> str:
         return f"Chain({list(self)!r})"
+
+
+class IdSet:
+    """A persistent set of ids that only grows, with the costs of a ``Chain``."""
+
+    __slots__ = ("_at", "_length")
+
+    def __init__(self) -> None:
+        self._at: dict[str, int] = {}
+        self._length = 0
+
+    def add(self, ids: Iterable[str]) -> IdSet:
+        at, length = self._at, self._length
+        if len(at) != length:
+            at = {name: i for name, i in at.items() if i < length}
+        for name in ids:
+            if name not in at:
+                at[name] = len(at)
+        longer = IdSet()
+        longer._at = at
+        longer._length = len(at)
+        return longer
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self._at.get(name, self._length) < self._length
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, IdSet) and set(self) == set(other)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, i in self._at.items() if i < self._length)
+
+    def __hash__(self) -> int:
+        raise TypeError("an IdSet is not hashable")

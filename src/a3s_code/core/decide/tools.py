@@ -1,0 +1,107 @@
+"""Calls that have no result. In: a view and the rules. Out: Record, Run, Deny, or nothing.
+
+One rule: calls are looked at in call order; what is refused gets its result without running.
+Known weakness: equal calls inside one parallel group are not seen as duplicates of each other.
+"""
+
+from __future__ import annotations
+
+from a3s_code.core.content import Json, JsonObject
+from a3s_code.core.decide.approvals import budget_left, is_question
+from a3s_code.core.decide.settle import unknown
+from a3s_code.core.digest import call_identity
+from a3s_code.core.groups import together
+from a3s_code.core.rules import Rules
+from a3s_code.core.state import DUPLICATE_WINDOW, CallState, View
+from a3s_code.core.steps import Deny, Record, Recorded, Run, Step
+
+
+def refusals(view: View, rules: Rules) -> Step | None:
+    """Denied and malformed calls get their result at once, wherever they stand in the turn."""
+    refused = tuple(r for state in view.open_calls if (r := _refused_outright(state)) is not None)
+    if refused:
+        return Record(refused)
+    waiting = view.open_calls
+    if waiting and (recorded := _refused_in_turn(waiting[0], view, rules)) is not None:
+        return Record((recorded,))
+    return None
+
+
+def rule(view: View, rules: Rules) -> Step | None:
+    """Runs what is next, as many together as may be and as the tool budget still takes."""
+    waiting = view.open_calls
+    if not waiting:
+        return None
+    left = budget_left(view, rules)
+    if left == 0 and rules.tool_budget is not None:
+        return Deny(waiting[0].call, rules.tool_budget, view.used)
+    first = waiting[0]
+    if not together(first) or first.attempts:
+        return Run((first.call,))
+    group = []
+    for state in waiting:
+        if not together(state) or state.attempts or is_question(state) or _is_duplicate(state, view, rules):
+            break
+        group.append(state.call)
+    return Run(tuple(group[:left]))
+
+
+def _refused_outright(state: CallState) -> Recorded | None:
+    call = state.call
+    if call.fault is not None:
+        text = f"Arguments for tool '{call.name}' are not a JSON object: {call.fault}"
+        return Recorded(call, "error", text, "invalid_argument")
+    if call.verdict.decision == "deny":
+        kind = call.verdict.kind or "permission_denied"
+        return Recorded(call, "error" if kind == "unknown_tool" else "denied", call.verdict.reason, kind)
+    return None
+
+
+def _refused_in_turn(state: CallState, view: View, rules: Rules) -> Recorded | None:
+    """Refusals that depend on what came before; asked for the first open call only."""
+    call = state.call
+    if state.approved is False:
+        if state.attempts:
+            return unknown(state)
+        text = f"Rejected: {state.reject_reason or 'no reason given'}"
+        return Recorded(call, "denied", text, "confirmation_rejected")
+    if state.attempts and state.rerun == "unsafe" and state.approved is None and _report_unknown(rules):
+        return unknown(state)
+    if is_question(state):
+        return _question(state, view, rules)
+    if state.attempts == 0 and _is_duplicate(state, view, rules):
+        times = view.recent.count(call_identity(call.name, call.args))
+        text = (
+            f"Refused: identical call to '{call.name}' already ran {times} times in the last {DUPLICATE_WINDOW} "
+            "calls; change the arguments or use the earlier result"
+        )
+        return Recorded(call, "blocked", text, "duplicate_call")
+    return None
+
+
+def _question(state: CallState, view: View, rules: Rules) -> Recorded | None:
+    if state.answer is not None:
+        metadata: JsonObject = {"question_id": state.call.id, "answer": state.answer, "selected": _selected(state)}
+        return Recorded(state.call, "ok", state.answer, "", metadata)
+    if view.run is not None and view.run.questions >= rules.question_cap:
+        return Recorded(state.call, "error", "ask_user question cap exceeded", "limit_exceeded")
+    return None
+
+
+def _selected(state: CallState) -> list[Json]:
+    """The offered options that the answer names; an answer in free words selects none."""
+    options = state.call.args.get("options")
+    if not isinstance(options, list) or state.answer is None:
+        return []
+    labels = [option.get("label") if isinstance(option, dict) else option for option in options]
+    named = {part.strip() for part in state.answer.split(",")} | {state.answer}
+    return [label for label in labels if label in named]
+
+
+def _report_unknown(rules: Rules) -> bool:
+    return rules.unknown_outcome == "report" or (rules.unknown_outcome == "ask" and not rules.can_ask)
+
+
+def _is_duplicate(state: CallState, view: View, rules: Rules) -> bool:
+    identity = call_identity(state.call.name, state.call.args)
+    return view.recent.count(identity) >= rules.duplicate_threshold

@@ -1,0 +1,158 @@
+"""Facts, deltas and parked calls to public events (api.md, *Events*). In: what happened. Out: (type, payload) pairs.
+
+One rule: this is the only place where an event's payload is written.
+Known weakness: events of features that come later have no projection yet and are never sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from a3s_code.core.content import Call, Json, JsonObject, Usage
+from a3s_code.core.decide.approvals import ASK_USER
+from a3s_code.core.facts import (
+    CompactionDone,
+    ConfirmationAnswered,
+    Fact,
+    ModelTurn,
+    RunClosed,
+    RunOpened,
+    ToolResulted,
+    ToolStarted,
+    UserSaid,
+)
+from a3s_code.core.facts.tools import Outcome
+from a3s_code.core.state import View
+
+Event: TypeAlias = tuple[str, JsonObject]
+_REFUSED: tuple[Outcome, ...] = ("denied", "blocked")
+NOT_VERIFIED: JsonObject = {"status": "not_run", "reports": 0, "pending": 0, "failed": 0}
+
+
+def of_fact(fact: Fact, view: View) -> Iterator[Event]:
+    """The events of ``fact``; ``view`` is the view after it."""
+    match fact.data:
+        case RunOpened(resumes=str()) as opened:
+            yield "agent_start", {"prompt": view.prompt, "resumes": opened.resumes}
+        case UserSaid(source="prompt") as said:
+            yield "agent_start", {"prompt": said.text}
+        case UserSaid(source="steer") as said:
+            turn = f"turn-{view.turns + 1}"
+            applied: JsonObject = {"request_id": said.request_id, "kind": "steer", "run_id": fact.run, "turn_id": turn}
+            yield "run_control_applied", applied
+        case ModelTurn(source="model") as turn:
+            yield "turn_end", {"turn": view.turns, "usage": usage(turn.usage)}
+        case ToolStarted() as started:
+            state = view.call(started.call)
+            if state is not None:
+                yield "tool_execution_start", {"id": started.call, "name": state.call.name, "args": state.call.args}
+        case ToolResulted(source=None) as result:
+            yield from _tool_end(result, view)
+        case ConfirmationAnswered() as answer:
+            yield (
+                "confirmation_received",
+                {"tool_id": answer.call, "approved": answer.approved, "reason": answer.reason},
+            )
+        case CompactionDone() as done:
+            counts: JsonObject = {
+                "tokens_before": done.tokens_before,
+                "tokens_after": done.tokens_after,
+                "facts": done.upto,
+            }
+            yield "context_compacted", counts
+        case RunClosed() as closed:
+            yield _run_end(closed, view)
+        case _:
+            return
+
+
+def _tool_end(result: ToolResulted, view: View) -> Iterator[Event]:
+    state = view.call(result.call)
+    if result.outcome in _REFUSED and state is not None:
+        denied: JsonObject = {
+            "id": result.call,
+            "name": result.name,
+            "args": state.call.args,
+            "reason": state.reject_reason or result.output,
+        }
+        yield "permission_denied", denied
+    ended: JsonObject = {
+        "id": result.call,
+        "name": result.name,
+        "output": result.output,
+        "exit_code": result.exit_code,
+        "metadata": result.metadata,
+        "took_ms": result.took_ms,
+    }
+    yield "tool_end", ended
+
+
+def _run_end(closed: RunClosed, view: View) -> Event:
+    if closed.error is not None:
+        return "error", {"message": closed.error.message, "code": closed.error.code}
+    run = view.closed.run if view.closed is not None else None
+    ended: JsonObject = {
+        "text": run.text if run else "",
+        "usage": usage(run.usage if run else Usage()),
+        "tool_calls_count": run.tool_calls if run else 0,
+        "stop_reason": closed.stop_reason,
+        "verification_summary": dict(NOT_VERIFIED),
+        "completion": None,
+    }
+    return "agent_end", ended
+
+
+def usage(counted: Usage) -> JsonObject:
+    """The five public counters, and whether they are an estimate."""
+    shaped: JsonObject = {
+        "prompt_tokens": counted.prompt_tokens,
+        "completion_tokens": counted.completion_tokens,
+        "total_tokens": counted.total_tokens,
+        "cache_read_tokens": counted.cache_read_tokens,
+        "cache_write_tokens": counted.cache_write_tokens,
+    }
+    if counted.estimated:
+        shaped["estimated"] = True
+    return shaped
+
+
+def turn_started(turn: int) -> Event:
+    return "turn_start", {"turn": turn}
+
+
+def text_delta(text: str) -> Event:
+    return "text_delta", {"text": text}
+
+
+def reasoning_delta(text: str) -> Event:
+    return "reasoning_delta", {"text": text}
+
+
+def call_begun(call_id: str, name: str) -> Event:
+    return "tool_start", {"id": call_id, "name": name}
+
+
+def call_input(call_id: str, name: str, delta: str) -> Event:
+    return "tool_input_delta", {"id": call_id, "name": name, "delta": delta}
+
+
+def output_delta(call_id: str, name: str, text: str) -> Event:
+    return "tool_output_delta", {"id": call_id, "name": name, "text": text}
+
+
+def failed(message: str, code: str) -> Event:
+    """The end of a run whose log could not take its closing fact."""
+    return "error", {"message": message, "code": code}
+
+
+def parked(call: Call) -> Event:
+    """A call that waits for a person."""
+    if call.name == ASK_USER and call.verdict.decision == "allow":
+        asked: JsonObject = {"tool_id": call.id, "question": call.args.get("question")}
+        options: Json = call.args.get("options")
+        return "user_question", asked | ({"options": options} if options else {})
+    return (
+        "confirmation_required",
+        {"tool_id": call.id, "tool_name": call.name, "args": call.args, "reason": call.verdict.reason},
+    )

@@ -1,0 +1,96 @@
+"""The run at work. In: the session's parts and a token. Out: what every doer needs: append, emit, cancel.
+
+One rule: all events of a run leave through ``emit``, in one order, and the last one is ``agent_end`` or ``error``.
+Known weakness: none known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from a3s_code.core.content import Call, Json, JsonObject
+from a3s_code.core.events.envelope import AgentEvent
+from a3s_code.core.facts import Fact, FactData
+from a3s_code.core.project import Event, of_fact, output_delta
+from a3s_code.core.rules import Rules
+from a3s_code.core.state import ClosedRun, View
+from a3s_code.engine.fanout import Fanout
+from a3s_code.engine.invoke.invocation import Invocation
+from a3s_code.engine.invoke.kernel import Kernel
+from a3s_code.engine.parts import Parts
+from a3s_code.engine.runs import RunRecord
+from a3s_code.engine.token import CancelToken
+from a3s_code.engine.worktime import WorkTime
+from a3s_code.engine.writer import Writer
+from a3s_code.errors import CodeError
+
+
+class ActiveRun:
+    """``closing`` is set while the session closes; ``outcome`` and ``error`` are set once ``done`` is."""
+
+    def __init__(
+        self, run_id: str, parts: Parts, writer: Writer, kernel: Kernel, token: CancelToken, record: RunRecord
+    ) -> None:
+        self.id = run_id
+        self.parts = parts
+        self.writer = writer
+        self.rules: Rules = parts.rules
+        self.kernel = kernel
+        self.token = token
+        self.record = record
+        self.fanout = Fanout(record.recorder)
+        self.error: CodeError | None = None
+        self.outcome: ClosedRun | None = None
+        self.deadline_hit = False
+        self.traces: deque[JsonObject] = deque(maxlen=0)
+        self.worktime = WorkTime(parts.max_execution_time_ms, parts.clock, self._out_of_time)
+        self.closing = False
+        self.parked = False
+        self.published: set[str] = set()
+        self.answered = asyncio.Event()
+        self.done = asyncio.Event()
+        self._labels = {"run_id": run_id, "session_id": parts.session_id, **parts.labels.present()}
+        self._sequence = 0
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def view(self) -> View:
+        return self.writer.view
+
+    def _out_of_time(self) -> None:
+        self.deadline_hit = True
+        self.token.cancel("the run was out of time")
+
+    def append(self, *data: FactData) -> None:
+        self.writer.append(self.id, *data)
+
+    async def durable(self) -> None:
+        await self.writer.durable()
+
+    def on_fact(self, fact: Fact, view: View) -> None:
+        """Publishes the events of a fact of this run."""
+        for event in of_fact(fact, view):
+            self.emit(event)
+        self.answered.set()
+
+    def emit(self, event: Event) -> None:
+        """Sends one event to the record and to every reader. Nothing follows the terminal one."""
+        self._sequence += 1
+        kind, payload = event
+        now = self.parts.env.now_ms()
+        self.fanout.publish(AgentEvent(kind, payload, self._labels, self._sequence, now))
+
+    def invocation(self, call: Call) -> Invocation:
+        """A call of the model on its way to the kernel."""
+
+        def emit_output(text: str) -> None:
+            self._loop.call_soon_threadsafe(self.emit, output_delta(call.id, call.name, text))
+
+        return Invocation(call.id, call.name, call.args, "agent", self.id, self.token, emit_output)
+
+    def trace(self, kind: str, name: str, started_ms: int, outcome: str, **more: Json) -> None:
+        """Adds one line to the session's trace."""
+        now = self.parts.env.now_ms()
+        line: JsonObject = {"type": kind, "run_id": self.id, "name": name, "outcome": outcome}
+        self.traces.append({**line, "started_ms": started_ms, "took_ms": now - started_ms, **more})

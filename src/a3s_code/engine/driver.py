@@ -1,0 +1,47 @@
+"""The only loop. In: a run that was opened on the log. Out: the same run, settled (or parked, when closing).
+
+One rule: the core chooses each step and ``perform`` does it; nothing here knows what a step is about.
+Known weakness: none known.
+"""
+
+from __future__ import annotations
+
+from a3s_code.core.decide import next_step
+from a3s_code.core.decide.settle import settle
+from a3s_code.core.facts.runs import Failure
+from a3s_code.core.steps import Idle, Settle, Step
+from a3s_code.engine.active import ActiveRun
+from a3s_code.engine.perform import perform
+from a3s_code.engine.token import Interrupted
+from a3s_code.errors import CodeError, StoreError
+
+
+async def drive(run: ActiveRun) -> None:
+    """Advances the run until its log is quiescent. A failing step settles the run as failed and is kept in
+    ``run.error``; a failing log is raised, since nothing more can be recorded."""
+    while True:
+        step = _stop(run) if run.token.is_cancelled() else next_step(run.view, run.rules)
+        if step is None or isinstance(step, Idle):
+            return
+        try:
+            await perform(run, step)
+        except Interrupted:
+            continue
+        except StoreError:
+            raise
+        except CodeError as error:
+            run.error = error
+            await perform(run, settle(run.view, "failed", error=Failure(error.code, str(error))))
+
+
+def _stop(run: ActiveRun) -> Settle | Step | None:
+    """How a cancelled run ends; a run that is parked while its session closes stays as it is."""
+    if run.view.run is None:
+        return None
+    if run.closing and run.parked:
+        return None
+    if run.deadline_hit:
+        limit = run.parts.max_execution_time_ms
+        message = f"The run worked longer than max_execution_time_ms={limit} allows"
+        return settle(run.view, "failed", error=Failure("DEADLINE_EXCEEDED", message))
+    return settle(run.view, "cancelled", why=run.token.reason or "the run was interrupted")

@@ -1,0 +1,122 @@
+"""The call itself (tools.md §2.1, step 13). In: an admitted invocation. Out: its output, whatever happened to it.
+
+One rule: a tool is asked to stop first and stopped 5 s later; the caller never waits longer than that.
+Known weakness: a plain function in a thread can't be stopped: it is abandoned and its result is discarded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from a3s_code.core.content import Json
+from a3s_code.engine.invoke.invocation import Invocation, failed
+from a3s_code.engine.parts import Parts
+from a3s_code.ports.tasks import spawn
+from a3s_code.ports.tool import ToolContext, ToolFailure, ToolOutput
+
+GRACE_S = 5.0
+DEADLINE_SLACK_S = 0.25
+_log = logging.getLogger("a3s_code")
+
+
+async def execute(inv: Invocation, ctx: ToolContext, parts: Parts) -> ToolOutput:
+    """Runs the tool under its deadline and its token."""
+    body = spawn(_body(inv, ctx, parts), f"tool {inv.name}")
+    stop = _Stop(body, ctx, inv, parts)
+    try:
+        output = await stop.ended
+    except asyncio.CancelledError:
+        ctx.cancelled.set()
+        body.cancel()
+        raise
+    finally:
+        stop.disarm()
+    return output
+
+
+class _Stop:
+    """Ends a call that is cancelled or out of time: asks, then stops it. ``ended`` gets the one output."""
+
+    def __init__(self, body: asyncio.Task[ToolOutput], ctx: ToolContext, inv: Invocation, parts: Parts) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[ToolOutput] = self._loop.create_future()
+        self._body, self._ctx, self._inv = body, ctx, inv
+        self._why: ToolOutput | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._limit_ms = parts.tool_timeout_ms
+        body.add_done_callback(self._body_ended)
+        inv.token.on_cancel(self._cancelled)
+        if ctx.deadline is not None:
+            left = max(0.0, ctx.deadline - parts.clock.monotonic()) + DEADLINE_SLACK_S
+            self._timers.append(self._loop.call_later(left, self._timed_out))
+
+    def _cancelled(self) -> None:
+        self._ask(failed("cancelled", "Cancelled", exit_code=130))
+
+    def _timed_out(self) -> None:
+        limit = self._limit_ms if self._limit_ms is not None else 0
+        self._ask(failed("timeout", f"Timed out after {limit} ms", exit_code=124))
+
+    def _ask(self, why: ToolOutput) -> None:
+        if self._why is not None or self.ended.done():
+            return
+        self._why = why
+        self._ctx.cancelled.set()
+        self._timers.append(self._loop.call_later(GRACE_S, self._force))
+
+    def _force(self) -> None:
+        self._body.cancel()
+        if not self.ended.done() and self._why is not None:
+            self.ended.set_result(self._why)
+
+    def _body_ended(self, body: asyncio.Task[ToolOutput]) -> None:
+        if self.ended.done():
+            return
+        if body.cancelled():
+            self.ended.set_result(self._why or failed("cancelled", "Cancelled", exit_code=130))
+            return
+        output = body.result()
+        if self._why is not None and self._why.error_kind == "timeout" and output.error_kind in (None, "cancelled"):
+            output = self._why
+        self.ended.set_result(output)
+
+    def disarm(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._inv.token.off_cancel(self._cancelled)
+
+
+async def _body(inv: Invocation, ctx: ToolContext, parts: Parts) -> ToolOutput:
+    registered = inv.registered
+    run = registered.tool.execute
+    try:
+        if inspect.iscoroutinefunction(run) and not registered.host:
+            output: Any = await run(inv.args, ctx)
+        elif registered.host:
+            output = await parts.callbacks.call_host(run, inv.args, ctx)
+        else:
+            output = await parts.callbacks.in_thread(run, inv.args, ctx)
+    except ToolFailure as failure:
+        return failure_output(failure)
+    except Exception as error:  # noqa: BLE001  whatever a tool raises is its result, never the run's end
+        _log.debug("tool %s raised", inv.name, exc_info=error)
+        return failed("internal", f"{type(error).__name__}: {error}")
+    return as_output(output, inv.name)
+
+
+def failure_output(failure: ToolFailure) -> ToolOutput:
+    error: dict[str, Json] = {"type": failure.kind, "message": failure.message, **failure.detail}
+    return ToolOutput(failure.message, failure.exit_code, {**failure.metadata, "error": error}, failure.kind)
+
+
+def as_output(value: object, name: str) -> ToolOutput:
+    """What ``execute`` gave, as a ToolOutput; text means success."""
+    if isinstance(value, ToolOutput):
+        return value if isinstance(value.metadata, Mapping) else failed("internal", f"{name}: metadata is no mapping")
+    if isinstance(value, str):
+        return ToolOutput(value)
+    return failed("internal", f"Tool '{name}' returned {type(value).__name__}, expected str or ToolOutput")

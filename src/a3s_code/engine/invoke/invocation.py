@@ -1,0 +1,51 @@
+"""One invocation on its way through the kernel. In: a name and arguments. Out: a Finished.
+
+One rule: only the kernel's steps change an invocation, each its own members.
+Known weakness: none known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from a3s_code.core.content import JsonObject
+from a3s_code.engine.token import CancelToken
+from a3s_code.ports.tool import Origin, ToolOutput
+from a3s_code.ports.toolbox import RegisteredTool
+
+
+class Invocation(msgspec.Struct, eq=False):
+    """``stack`` names the invocations it is nested in, outermost first; ``emit`` puts output on the event stream."""
+
+    id: str
+    name: str
+    args: JsonObject
+    origin: Origin
+    run_id: str
+    token: CancelToken
+    emit: Callable[[str], None]
+    started_at_ms: int = 0
+    stack: tuple[str, ...] = ()
+    deadline: float | None = None
+    tool: RegisteredTool | None = None
+
+    @property
+    def registered(self) -> RegisteredTool:
+        if self.tool is None:
+            raise LookupError(f"invocation of {self.name} has not been looked up")
+        return self.tool
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """How an invocation ended."""
+
+    output: ToolOutput
+    took_ms: int = 0
+
+
+def failed(kind: str, message: str, *, exit_code: int = 1, detail: JsonObject | None = None) -> ToolOutput:
+    """A failed output of this error kind (tools.md §1.2)."""
+    error: JsonObject = {"type": kind, "message": message, **(detail or {})}
+    return ToolOutput(message, exit_code, {"error": error}, kind)

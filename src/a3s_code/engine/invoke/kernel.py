@@ -1,0 +1,138 @@
+"""The order of an invocation's steps (tools.md §2.1). In: a call of any origin. Out: its result.
+
+One rule: there is no other way to a tool; a nested call comes back here as ``nested`` and is always governed.
+Known weakness: none known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from a3s_code.core.content import Json, JsonObject
+from a3s_code.engine.invoke import admission
+from a3s_code.engine.invoke.execute import execute, failure_output
+from a3s_code.engine.invoke.invocation import Finished, Invocation
+from a3s_code.engine.parts import Parts
+from a3s_code.engine.token import CancelToken
+from a3s_code.ports.tool import Origin, ToolContext, ToolFailure, ToolOutput, ToolResult
+
+Step = Callable[[Invocation, Parts], ToolOutput | None]
+
+BEFORE: Final[tuple[Step, ...]] = (
+    admission.still_wanted,
+    admission.look_up,
+    admission.validate,
+    admission.no_recursion,
+    admission.guardrails,
+    admission.permitted,
+)
+
+
+class Kernel:
+    """One a session. ``active`` are the calls now running, by invocation id."""
+
+    def __init__(self, parts: Parts, trace: Callable[[Invocation, Finished], None]) -> None:
+        self._parts = parts
+        self._trace = trace
+        self.active: dict[str, Invocation] = {}
+        self._idle = asyncio.Event()
+
+    async def invoke(self, inv: Invocation) -> Finished:
+        """All steps, for calls that leave no facts: those of hosts and nested ones."""
+        refusal = self.admit(inv)
+        return refusal if refusal is not None else await self.execute(inv)
+
+    def admit(self, inv: Invocation) -> Finished | None:
+        """The steps before the call; a refusal has had no effect."""
+        try:
+            for step in BEFORE:
+                refusal = step(inv, self._parts)
+                if refusal is not None:
+                    return self._finished(inv, refusal, 0)
+        except ToolFailure as failure:
+            return self._finished(inv, failure_output(failure), 0)
+        return None
+
+    async def execute(self, inv: Invocation) -> Finished:
+        """The call and the steps after it."""
+        clock = self._parts.clock
+        started = clock.monotonic()
+        inv.started_at_ms = self._parts.env.now_ms()
+        self.active[inv.id] = inv
+        try:
+            output = await execute(inv, self._context(inv, started), self._parts)
+        finally:
+            self.active.pop(inv.id, None)
+            if not self.active:
+                self._idle.set()
+        took = 0 if self._parts.env.fixed else round((clock.monotonic() - started) * 1000)
+        return self._finished(inv, output, took)
+
+    async def settled(self) -> None:
+        """Returns once no call is running."""
+        while self.active:
+            self._idle.clear()
+            await self._idle.wait()
+
+    def _finished(self, inv: Invocation, output: ToolOutput, took_ms: int) -> Finished:
+        finished = Finished(output, took_ms)
+        self._trace(inv, finished)
+        return finished
+
+    def _context(self, inv: Invocation, started: float) -> ToolContext:
+        parts = self._parts
+        limit = parts.tool_timeout_ms
+        deadline = inv.deadline
+        if limit is not None:
+            own = started + limit / 1000
+            deadline = own if deadline is None else min(own, deadline)
+        inv.deadline = deadline
+
+        async def nested(name: str, args: Mapping[str, Json]) -> ToolResult:
+            return await self._nested(inv, name, dict(args))
+
+        return ToolContext(
+            session_id=parts.session_id,
+            run_id=inv.run_id,
+            invocation_id=inv.id,
+            origin=inv.origin,
+            workspace=parts.workspace,
+            deadline=deadline,
+            cancelled=asyncio.Event(),
+            emit=inv.emit,
+            invoke=nested,
+            clock=parts.clock,
+            new_id=parts.env.new_id,
+        )
+
+    async def _nested(self, outer: Invocation, name: str, args: JsonObject) -> ToolResult:
+        inv = Invocation(
+            id=self._parts.env.new_id(),
+            name=name,
+            args=args,
+            origin="nested",
+            run_id=outer.run_id,
+            token=outer.token,
+            emit=outer.emit,
+            stack=(*outer.stack, outer.name),
+            deadline=outer.deadline,
+        )
+        return result_of(inv, await self.invoke(inv))
+
+    def host_call(self, name: str, args: JsonObject, origin: Origin, token: CancelToken) -> Invocation:
+        """A call that a host makes directly: no run, no facts, no events."""
+        return Invocation(
+            id=self._parts.env.new_id(), name=name, args=args, origin=origin, run_id="", token=token, emit=_silent
+        )
+
+
+def _silent(text: str) -> None:
+    """Nobody listens to the output of a host's direct call; its result has it all."""
+
+
+def result_of(inv: Invocation, finished: Finished) -> ToolResult:
+    """What the caller sees."""
+    output = finished.output
+    return ToolResult(inv.name, output.output, output.exit_code, output.metadata, output.error_kind, output.attachments)

@@ -1,0 +1,124 @@
+"""One model turn. In: the conversation. Out: a ``model.turn`` fact with a verdict on each call, and events meanwhile.
+
+One rule: only a whole answer becomes a fact; an attempt that was cut leaves nothing behind but its events.
+Known weakness: an interrupted answer's text is lost to the conversation; readers of the stream have seen it.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from a3s_code.core import project
+from a3s_code.core.assemble import AssembledTurn, Assembler
+from a3s_code.core.content import Call, Verdict
+from a3s_code.core.facts import ModelTurn
+from a3s_code.core.steps import Infer
+from a3s_code.engine.active import ActiveRun
+from a3s_code.engine.capabilities import capabilities_of
+from a3s_code.engine.retry import with_retries
+from a3s_code.errors import CodeError, LlmError
+from a3s_code.ports.model import ModelDelta, ModelRequest
+
+ROUNDS_USED_UP = "No tools are left in this turn (max_tool_rounds): answer in text"
+
+
+async def infer(run: ActiveRun, step: Infer) -> None:
+    """Calls the model for turn ``step.turn`` and appends its answer."""
+    await run.durable()
+    request = request_for(run, step)
+    attempt = _Attempt(run, step, request)
+    started = run.parts.env.now_ms()
+    turn = await with_retries(run, attempt, lambda: attempt.delivered)
+    if turn.finish == "content_filter":
+        raise LlmError("The provider refused the content of this request or answer")
+    calls = tuple(_judged(run, step, call) for call in turn.calls)
+    fact = ModelTurn(turn.text, "model", calls, turn.reasoning, turn.usage, turn.model or request.model, turn.finish)
+    run.append(fact)
+    run.trace("model_call", fact.model, started, "ok", usage=project.usage(turn.usage))
+
+
+def request_for(run: ActiveRun, step: Infer) -> ModelRequest:
+    """The request of a turn: the conversation so far and what the session offers."""
+    parts, view = run.parts, run.view
+    settings = parts.model_settings
+    return ModelRequest(
+        model=settings.name,
+        messages=view.messages,
+        system=parts.system(),
+        tools=parts.toolbox.specs() if step.tools else (),
+        temperature=settings.temperature,
+        max_output_tokens=settings.max_output_tokens,
+        timeout_ms=settings.timeout_ms,
+        session_id=parts.session_id,
+        run_id=run.id,
+        turn=step.turn,
+        generation=view.generation,
+        memo=parts.memo,
+        load=parts.blobs.load,
+    )
+
+
+class _Attempt:
+    """One call of the provider; made again for a retry. ``delivered`` says whether a reader has seen any of it."""
+
+    def __init__(self, run: ActiveRun, step: Infer, request: ModelRequest) -> None:
+        self.run = run
+        self.step = step
+        self.request = request
+        self.delivered = False
+
+    async def __call__(self) -> AssembledTurn:
+        self.run.emit(project.turn_started(self.step.turn))
+        return await self.run.token.guard(self._stream())
+
+    async def _stream(self) -> AssembledTurn:
+        run = self.run
+        run_id, turn = run.id, self.step.turn
+        assembler = Assembler(lambda position: f"{run_id}-t{turn}-c{position}", run.view.call_ids)
+        stream = run.parts.model.stream(self.request)
+        try:
+            async for delta in stream:
+                self._take(assembler, delta)
+                if run.fanout.congested:
+                    await run.fanout.flow()
+        except CodeError:
+            raise
+        except Exception as error:  # a host's own client may raise anything; no retry mends it
+            raise LlmError(f"The model client failed: {type(error).__name__}: {str(error)[:2048]}") from error
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+        return assembler.turn()
+
+    def _take(self, assembler: Assembler, delta: ModelDelta) -> None:
+        run = self.run
+        progress = assembler.add(delta)
+        if delta.text:
+            self.delivered = True
+            run.emit(project.text_delta(delta.text))
+        if delta.reasoning:
+            self.delivered = True
+            run.emit(project.reasoning_delta(delta.reasoning))
+        for piece in progress:
+            self.delivered = True
+            if piece.begun:
+                run.emit(project.call_begun(piece.id, piece.name))
+            if piece.arguments:
+                run.emit(project.call_input(piece.id, piece.name, piece.arguments))
+
+
+def _judged(run: ActiveRun, step: Infer, call: Call) -> Call:
+    """The call with the verdict on what the model sent."""
+    if not step.tools:
+        return replace(call, verdict=Verdict("deny", ROUNDS_USED_UP, "limit_exceeded"))
+    registered = run.parts.toolbox.get(call.name)
+    if registered is None:
+        near = run.parts.toolbox.near(call.name)
+        hint = f". Did you mean {' or '.join(near)}?" if near else ""
+        return replace(call, verdict=Verdict("deny", f"Unknown tool: {call.name}{hint}", "unknown_tool"))
+    args, fault = registered.check(call.args) if call.fault is None else (None, call.fault)
+    if args is None or fault is not None:
+        return call
+    verdict = run.parts.judge(call.name, args)
+    return replace(call, verdict=verdict, parallel=capabilities_of(registered, args).parallel_safe)

@@ -1,0 +1,77 @@
+"""What a session is made of. In: nothing. Out: one struct that wiring fills and the engine reads.
+
+One rule: the engine knows ports and core values only; who implements them is wiring's business.
+Known weakness: none known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from a3s_code.core.content import JsonObject, Verdict
+from a3s_code.core.rules import Rules
+from a3s_code.ports.blobs import Blobs
+from a3s_code.ports.callbacks import Callbacks
+from a3s_code.ports.clock import Clock, Entropy, HostEnv
+from a3s_code.ports.log import FactLog
+from a3s_code.ports.model import Model
+from a3s_code.ports.toolbox import Toolbox
+from a3s_code.ports.workspace import Workspace
+
+
+class Labels(msgspec.Struct, frozen=True):
+    """Opaque identity labels; kept and passed on, never interpreted."""
+
+    tenant_id: str | None = None
+    principal: str | None = None
+    agent_template_id: str | None = None
+    correlation_id: str | None = None
+
+    def present(self) -> dict[str, str]:
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Retention (api.md); counts, and bytes for ``event_bytes``. ``None`` keeps everything."""
+
+    runs: int | None = 64
+    events: int | None = 2048
+    event_bytes: int | None = 8 * 1024 * 1024
+    traces: int | None = 8192
+
+
+class ModelSettings(msgspec.Struct, frozen=True):
+    name: str
+    attempts: int = 3
+    timeout_ms: int = 120_000
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """``judge`` gives the policy's verdict on a call; ``context`` digests what stands behind a run (facts.md)."""
+
+    session_id: str
+    labels: Labels
+    workspace: Workspace
+    log: FactLog
+    blobs: Blobs
+    env: HostEnv
+    clock: Clock
+    entropy: Entropy
+    callbacks: Callbacks
+    model: Model
+    model_settings: ModelSettings
+    system: Callable[[], str]
+    toolbox: Toolbox
+    judge: Callable[[str, JsonObject], Verdict]
+    context: Callable[[], dict[str, str]]
+    rules: Rules
+    limits: Limits = Limits()
+    durable: bool = True
+    tool_timeout_ms: int | None = None
+    max_execution_time_ms: int | None = None
+    memo: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -1,0 +1,106 @@
+"""The only appender of facts. In: a fact's data. Out: the fact on the log, folded, and told to whoever listens.
+
+One rule: first the log, then the view, then the listeners; what the log refused never happened.
+Known weakness: after a failed write the view is folded anew from the file, which costs its length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from a3s_code.core.facts import KIND_OF, Fact, FactData
+from a3s_code.core.fold import fold
+from a3s_code.core.state import View
+from a3s_code.errors import StoreError
+from a3s_code.ports.clock import HostEnv
+from a3s_code.ports.log import FactLog
+
+Listener = Callable[[Fact, View], None]
+
+
+class Writer:
+    """``observe`` sees every fact that is loaded, ``publish`` every one that is appended."""
+
+    def __init__(
+        self, log: FactLog, env: HostEnv, *, observe: Listener, publish: Listener, durable: bool = True
+    ) -> None:
+        self._log = log
+        self._env = env
+        self._observe = observe
+        self._publish = publish
+        self._durable = durable
+        self._view: View | None = None
+        self._pending = False
+
+    @property
+    def view(self) -> View:
+        """The conversation as far as this process knows it; read from the file when that was never done."""
+        if self._view is None:
+            self._view = self._load(View())
+        return self._view
+
+    @property
+    def loaded(self) -> bool:
+        return self._view is not None
+
+    def _load(self, view: View) -> View:
+        if not self._log.exists():
+            return view
+        for fact in self._log.read():
+            view = fold(view, fact)
+            self._observe(fact, view)
+        return view
+
+    def acquire(self) -> None:
+        """Becomes the one writer; folds what another writer added meanwhile."""
+        view = self.view
+        for fact in self._log.acquire():
+            view = fold(view, fact)
+            self._observe(fact, view)
+        self._view = view
+
+    def append(self, run: str, *data: FactData) -> None:
+        """Writes the facts with one write, not yet synced."""
+        self.acquire()
+        view = self.view
+        now = self._env.now_ms()
+        facts = [
+            Fact(view.seq + 1 + i, self._env.new_id(), now, run, KIND_OF[type(item)], item)
+            for i, item in enumerate(data)
+        ]
+        self._write(facts)
+        self._pending = True
+        for fact in facts:
+            view = fold(view, fact)
+            self._view = view
+            self._observe(fact, view)
+            self._publish(fact, view)
+
+    def _write(self, facts: Sequence[Fact]) -> None:
+        try:
+            self._log.append(facts)
+        except StoreError:
+            self.forget()
+            raise
+
+    async def durable(self) -> None:
+        """Returns once what was appended is on the disk (nothing to do with ``log_durability="os"``)."""
+        if not self._pending:
+            return
+        if self._durable:
+            try:
+                await self._log.sync()
+            except StoreError:
+                self.forget()
+                raise
+        self._pending = False
+
+    def forget(self) -> None:
+        """Drops the view and the lock; the next use reads the file again."""
+        self._view = None
+        self._pending = False
+        self._log.release()
+
+    def release(self) -> None:
+        """Gives up the lock and the descriptor, keeping the view."""
+        self._log.release()
