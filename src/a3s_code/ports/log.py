@@ -15,10 +15,12 @@ from a3s_code.core.facts import Fact
 
 
 class Position(msgspec.Struct, frozen=True):
-    """How far a log goes: the last fact's ``seq`` and ``sum`` (0 and empty for none)."""
+    """How far a log goes: the last fact's ``seq`` and ``sum`` (0 and empty for none). ``offset`` is where its line
+    ends in the file; 0 when that isn't known."""
 
     seq: int = 0
     sum: str = ""
+    offset: int = 0
 
 
 class FactLog(Protocol):
@@ -31,18 +33,26 @@ class FactLog(Protocol):
         """Whether anything was ever written; costs one look at the directory."""
 
     def read(self, after: Position | None = None) -> Iterator[Fact]:
-        """The facts after ``after`` (all by default), streamed; a torn tail is left out. ``position`` follows."""
+        """The facts after ``after`` (all by default), streamed; a torn tail is left out. ``position`` follows unless
+        the log is acquired. With an ``offset`` only what comes after it is read; ``StoreError`` unless it fits."""
+
+    def holds(self, position: Position) -> bool:
+        """Whether the log has the fact ``position.seq`` with this sum; one look with ``offset``, else a scan."""
 
     @property
     def position(self) -> Position: ...
+
+    @property
+    def logic(self) -> int:
+        """The logic number of the log's header, known after ``read`` or ``acquire``; ours before."""
 
     def acquire(self) -> list[Fact]:
         """Takes the writer's lock (``SessionBusy`` naming the holder), mends a torn tail, and gives the facts that
         another writer added since ``position``. Makes the file and its header when there is none. Idempotent."""
 
-    def append(self, facts: Sequence[Fact]) -> None:
+    def append(self, facts: Sequence[Fact]) -> list[Fact]:
         """Writes whole lines with one ``write``; a failure leaves the log at its last whole fact and raises. Not
-        synced; does not block for long."""
+        synced; does not block for long. Gives the facts as a reader will see them: fold these."""
 
     async def sync(self) -> None:
         """Returns once everything appended so far is on the disk; shared with whoever waits at that moment."""
