@@ -95,12 +95,13 @@ def use_disk(other: Disk) -> Disk:
     return before
 
 
-def write_new(disk: Disk, path: str, data: bytes) -> None:
-    """Makes a file that is not there yet, in whole or not at all, and syncs it."""
+def write_new(disk: Disk, path: str, data: bytes, *, sync: bool) -> None:
+    """Makes a file that is not there yet, in whole or not at all."""
     fd = disk.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
     try:
         write_all(disk, fd, data)
-        disk.fdatasync(fd)
+        if sync:
+            disk.fdatasync(fd)
     except OSError:
         disk.unlink(path)
         raise
@@ -126,7 +127,7 @@ def make_private_directory(disk: Disk, path: str, changed: list[str]) -> None:
     if _make(disk, path, 0o700):
         changed.append(parent)
         try:
-            write_new(disk, os.path.join(path, ".gitignore"), b"*\n")
+            write_new(disk, os.path.join(path, ".gitignore"), b"*\n", sync=False)
         except OSError:
             disk.rmdir(path)
             raise

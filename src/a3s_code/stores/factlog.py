@@ -202,7 +202,7 @@ class FileFactLog:
     def _set_aside(self, fd: int, end: int) -> None:
         """Moves what an unfinished write left after ``end`` to a file beside the log."""
         tail = self._disk.read(fd, self._disk.stat(fd).st_size - end, end)
-        write_new(self._disk, next_free(self.path, "torn"), tail)
+        write_new(self._disk, next_free(self.path, "torn"), tail, sync=True)
         self._disk.truncate(fd, end)
 
     def release(self) -> None:
