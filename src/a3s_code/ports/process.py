@@ -1,8 +1,8 @@
 """Child processes. In: an argument vector, environment, limits. Out: what it printed and how it ended.
 
 One rule: when ``run`` returns, nothing of the child's process group is left, whatever it did with its pipes.
-Known weakness: a grandchild that called ``setsid`` leaves the group; on Linux it is found as a child of this
-process's subreaper and killed, elsewhere it is only reported.
+Known weakness: a grandchild that called ``setsid`` leaves the group; on Linux it is found by a mark in its
+environment and killed, elsewhere it is only seen when it holds a pipe (``background_terminated``).
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class Processes(Protocol):
         cancelled: asyncio.Event,
         on_text: Callable[[str], None] | None = None,
         capture_bytes: int = 524_288,
+        stdin: bytes = b"",
     ) -> ProcessOutcome:
         """Runs to the end as tools.md §3.7 says (*Process*, *Deadline*, *Background children*, *Capture*).
-        ``capture_bytes`` is kept of the head and of the tail of each stream."""
+        ``capture_bytes`` is kept of the head and of the tail of each stream; ``stdin`` is empty unless given."""

@@ -1,0 +1,193 @@
+"""The tool ``bash`` (tools.md §3.7). In: a command line. Out: what it printed and how it ended.
+
+One rule: the command sees the scrubbed environment and nothing it started outlives the call.
+Known weakness: without a sandbox it runs with the host's rights; only its working directory is checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from collections.abc import Mapping
+from typing import cast
+
+from a3s_code.core.content import Json, JsonObject
+from a3s_code.core.environment import scrub_environment
+from a3s_code.ports.process import Captured, Processes, ProcessOutcome
+from a3s_code.ports.tool import ToolCapabilities, ToolContext, ToolFailure, ToolOutput
+
+_MAX_COMMAND_BYTES = 100 * 1024
+_PREVIEW_BYTES = 32 * 1024
+_FIXED = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb"}
+_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "command": {"type": "string", "minLength": 1, "description": "Shell command line, run by bash."},
+        "timeout_ms": {
+            "type": "integer",
+            "minimum": 100,
+            "maximum": 600_000,
+            "default": 120_000,
+            "description": "Everything the command started is killed after this many milliseconds.",
+        },
+        "cwd": {
+            "type": "string",
+            "minLength": 1,
+            "description": "Directory inside the workspace; the workspace root by default. Does not persist.",
+        },
+        "env": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "maxProperties": 64,
+            "description": "Additional environment variables.",
+        },
+    },
+    "required": ["command"],
+    "additionalProperties": False,
+}
+
+
+class BashTool:
+    """``environ`` is the host's environment; it is scrubbed once, here."""
+
+    name = "bash"
+    description = (
+        "Run a shell command in the workspace and return its output. Standard input is empty. Processes left in the "
+        "background are stopped when the command ends. Prefer read, search, ls and edit for files."
+    )
+    parameters = _SCHEMA
+
+    def __init__(self, processes: Processes, environ: Mapping[str, str]) -> None:
+        self._processes = processes
+        self._env = {**scrub_environment(environ), **_FIXED}
+        self._shell: list[str] | None = None
+
+    def capabilities(self, args: Mapping[str, Json]) -> ToolCapabilities:
+        return ToolCapabilities()
+
+    async def execute(self, args: JsonObject, ctx: ToolContext) -> ToolOutput:
+        """Runs ``args["command"]``; a program that ran and exited non-zero is no tool failure."""
+        command = cast("str", args["command"])
+        extra = cast("dict[str, str]", args.get("env") or {})
+        _check(command, extra)
+        cwd, shown_cwd = await _directory(args, ctx)
+        timeout_ms = _timeout(cast("int", args["timeout_ms"]), ctx)
+        if self._shell is None:
+            self._shell = _find_shell(self._env)
+        outcome = await self._processes.run(
+            [*self._shell, "-c", command],
+            cwd=cwd,
+            env={**self._env, **extra, "A3S_IDEMPOTENCY_KEY": ctx.invocation_id},
+            timeout_ms=timeout_ms,
+            cancelled=ctx.cancelled,
+            on_text=ctx.emit,
+        )
+        return _output(outcome, shown_cwd, timeout_ms)
+
+
+def _check(command: str, env: Mapping[str, str]) -> None:
+    if not command.strip():
+        raise _invalid("command: is blank")
+    try:
+        size = len(command.encode())
+    except UnicodeEncodeError:
+        raise _invalid("command: is not valid Unicode text") from None
+    if size > _MAX_COMMAND_BYTES:
+        raise _invalid(f"command: has {size} bytes, at most {_MAX_COMMAND_BYTES} allowed; put long text into a file")
+    if "\0" in command:
+        raise _invalid("command: contains a NUL character")
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in name or "\0" in value:
+            raise _invalid("env: names must be non-empty and without '=', and nothing may contain NUL")
+
+
+def _invalid(problem: str) -> ToolFailure:
+    return ToolFailure("invalid_argument", f"Invalid arguments for tool 'bash':\n- {problem}")
+
+
+async def _directory(args: JsonObject, ctx: ToolContext) -> tuple[str, str]:
+    """The working directory, for the system and as it is shown."""
+    asked = args.get("cwd")
+    if not isinstance(asked, str):
+        return ctx.workspace.root, "."
+    place = await asyncio.to_thread(ctx.workspace.locate, asked)
+    kind = (await asyncio.to_thread(ctx.workspace.stat, place)).kind
+    if kind == "missing":
+        raise ToolFailure("not_found", f"No such directory: {place.path}")
+    if kind != "dir":
+        raise _invalid(f"cwd: '{place.path}' is not a directory")
+    return os.path.join(ctx.workspace.root, place.real), place.path
+
+
+def _timeout(asked_ms: int, ctx: ToolContext) -> int:
+    if ctx.deadline is None:
+        return asked_ms
+    left_ms = int((ctx.deadline - ctx.clock.monotonic()) * 1000)
+    if left_ms <= 0:
+        raise ToolFailure("timeout", "Timed out after 0 ms", exit_code=124)
+    return min(asked_ms, left_ms)
+
+
+def _find_shell(env: Mapping[str, str]) -> list[str]:
+    """``bash`` without start-up files, else ``sh``. A relative directory on the PATH is no place for a shell."""
+    path = os.pathsep.join(part for part in env.get("PATH", os.defpath).split(os.pathsep) if os.path.isabs(part))
+    if bash := shutil.which("bash", path=path):
+        return [bash, "--noprofile", "--norc"]
+    return [shutil.which("sh", path=path) or "/bin/sh"]
+
+
+def _output(outcome: ProcessOutcome, cwd: str, timeout_ms: int) -> ToolOutput:
+    kind, code, first = None, outcome.exit_code, ""
+    if outcome.timed_out:
+        kind, code, first = "timeout", 124, f"Timed out after {timeout_ms} ms"
+    elif outcome.cancelled:
+        kind, code, first = "cancelled", 130, "Cancelled"
+    errors = outcome.stderr.text
+    if outcome.error is not None:
+        errors = f"could not start the shell: {outcome.error}"
+    metadata: JsonObject = {
+        "exit_code": code,
+        "signal": outcome.signal,
+        "timed_out": outcome.timed_out,
+        "cancelled": outcome.cancelled,
+        "duration_ms": outcome.duration_ms,
+        "cwd": cwd,
+        "stdout": _preview(outcome.stdout),
+        "stderr": _preview(outcome.stderr),
+        "stdout_bytes": outcome.stdout.total,
+        "stderr_bytes": outcome.stderr.total,
+        "stdout_omitted": outcome.stdout.omitted,
+        "stderr_omitted": outcome.stderr.omitted,
+        "lossy": outcome.stdout.lossy or outcome.stderr.lossy,
+        "background_terminated": outcome.background_terminated,
+        "sandbox": "process_host",
+    }
+    if kind is not None:
+        metadata["error"] = {"type": kind, "message": first}
+    last = f"[exit code: {code}]" if kind is None and code != 0 else ""
+    blocks = [first, outcome.stdout.text, f"[stderr]\n{errors}" if errors else "", last]
+    return ToolOutput(_stack(blocks), code, metadata, kind)
+
+
+def _stack(blocks: list[str]) -> str:
+    """The blocks that have something to say, each on a line of its own, otherwise as they are."""
+    text = ""
+    for block in blocks:
+        if block and text and not text.endswith("\n"):
+            text += "\n"
+        text += block
+    return text
+
+
+def _preview(stream: Captured) -> str:
+    """At most 32 KiB of a stream, head and tail, with the bytes left out between them."""
+    data = stream.text.encode()
+    if len(data) <= _PREVIEW_BYTES:
+        return stream.text
+    half = (_PREVIEW_BYTES - 64) // 2  # the marker line needs room too
+    head = data[:half].decode("utf-8", "ignore")
+    tail = data[-half:].decode("utf-8", "ignore")
+    whole = len(data) + stream.omitted if stream.lossy else stream.total
+    omitted = whole - len(head.encode()) - len(tail.encode())
+    return f"{head}\n[… {omitted} bytes omitted …]\n{tail}"
