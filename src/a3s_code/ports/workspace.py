@@ -8,6 +8,7 @@ Known weakness: another process may still change a file's content between a read
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import BinaryIO, Literal, Protocol
 
 import msgspec
@@ -58,11 +59,15 @@ class Workspace(Protocol):
     def entries(self, place: Place) -> list[Entry]:
         """A directory's entries in byte order of names; links are not followed (``unsupported``, ``not_found``)."""
 
+    def exclusive(self, place: Place) -> AbstractContextManager[None]:
+        """Held by a tool from its look at a file to the end of its ``replace``, so that mutations of one path within
+        this process come one after another. Never hold two."""
+
     def replace(self, place: Place, data: bytes, expect: Stat | None, expect_sha256: str | None = None) -> None:
         """Writes the whole file as §4.6 says. ``expect`` is what ``stat`` said before (``kind="missing"`` for a
         new file, whose parents are made); another state now is ``conflict`` and nothing is written. With
         ``expect_sha256`` the present content must also have that digest."""
 
     def walk(self, place: Place) -> Iterator[tuple[str, list[Entry]]]:
-        """Directories below ``place`` top-down as (relative path, entries); a caller may remove entries from the
-        list to keep the walk out of them. Never follows links."""
+        """``place`` and the directories below it, top-down, as (workspace-relative path, entries). A caller may
+        remove entries from the list to keep the walk out of them. Never follows links."""
