@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 import msgspec
@@ -170,6 +169,8 @@ def _from_headers(headers: Mapping[str, str]) -> int | None:
         return None
     if (seconds := _number(given)) is not None:
         return int(seconds * 1000)
+    from email.utils import parsedate_to_datetime  # 10 ms that no import should cost
+
     try:
         then, now = parsedate_to_datetime(given), parsedate_to_datetime(headers.get("date", ""))
         return max(0, int((then - now).total_seconds() * 1000))

@@ -1,0 +1,93 @@
+"""Which client speaks to which provider (providers.md, *Provider families*). In: a block's settings. Out: a Model.
+
+One rule: nothing is connected, imported or read (not the key either) before the first request.
+Known weakness: a provider that isn't in the table must name its base URL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from a3s_code.errors import ConfigError
+from a3s_code.ports.model import Model
+from a3s_code.providers.http import HttpTransport
+
+_ANTHROPIC: Final = frozenset({"anthropic", "claude"})
+_BASE_URLS: Final = {
+    "anthropic": "https://api.anthropic.com",
+    "claude": "https://api.anthropic.com",
+    "openai": "https://api.openai.com",
+    "gpt": "https://api.openai.com",
+    "glm": "https://open.bigmodel.cn/api/paas/v4",
+    "zhipu": "https://open.bigmodel.cn/api/paas/v4",
+    "bigmodel": "https://open.bigmodel.cn/api/paas/v4",
+}
+
+
+def make_client(
+    family: str,
+    *,
+    base_url: str | None,
+    api_key: Callable[[], str | None],
+    headers: Mapping[str, str],
+    model: str,
+    images: bool = True,
+    transport: HttpTransport | None = None,
+) -> Model:
+    """The client of the block ``family``. Without ``transport`` it has one of its own, which its ``aclose`` closes.
+    Raises ``ConfigError`` for a missing or bad base URL."""
+    if family == "offline":
+        from a3s_code.providers.offline import Scout
+
+        return Scout()
+    address = base_url or _BASE_URLS.get(family)
+    if address is None:
+        raise ConfigError(f'providers "{family}" needs a baseUrl')
+    from a3s_code.providers.anthropic.client import AnthropicModel
+    from a3s_code.providers.openai.client import OpenAiModel
+
+    kind = AnthropicModel if family in _ANTHROPIC else OpenAiModel
+    return kind(
+        transport or HttpTransport(),
+        base_url=address,
+        api_key=api_key,
+        headers=headers,
+        model=model,
+        images=images,
+        owns_transport=transport is None,
+    )
+
+
+class Providers:
+    """The clients of one agent: those of one provider share their connections."""
+
+    def __init__(self) -> None:
+        self._transports: dict[tuple[str, str | None], HttpTransport] = {}
+
+    def client(
+        self,
+        family: str,
+        *,
+        base_url: str | None,
+        api_key: Callable[[], str | None],
+        headers: Mapping[str, str],
+        model: str,
+        images: bool = True,
+    ) -> Model:
+        """As ``make_client``; ``aclose`` of such a client leaves the shared connections open."""
+        transport = self._transports.setdefault((family, base_url), HttpTransport())
+        return make_client(
+            family,
+            base_url=base_url,
+            api_key=api_key,
+            headers=headers,
+            model=model,
+            images=images,
+            transport=transport,
+        )
+
+    async def aclose(self) -> None:
+        transports, self._transports = self._transports, {}
+        for transport in transports.values():
+            await transport.aclose()
