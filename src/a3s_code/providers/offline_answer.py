@@ -18,6 +18,15 @@ from a3s_code.providers.offline_text import clip, code, count, first_words, item
 
 _SELF = "I am scout, the offline model: rules over the workspace's tools, no language model."
 
+_ABOUT = f"""{_SELF} I need no key and no network, and I change nothing. Ask me, for example:
+
+- `summarise this repository`
+- `where is <name>` or `how does <thing> work`
+- `find TODOs` or `find bugs`
+- `what changed lately`
+- `how do I run the tests`
+
+For everything else set `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`, or name a provider in an ACL file."""
 _REQUIREMENT = re.compile(r"(pytest|tox|nox|jest|vitest|unittest)[\w-]*\"?\s*([<>=~^:]|\.ini_options|\]|\",?$)")
 
 
@@ -28,6 +37,8 @@ def answer(question: Question, desk: Desk, found: Evidence) -> str:
             "(`ls`, `read`, `search`, `git` or `bash`), so I can't answer.\n\nSet a provider key or pass "
             "`llm_client` to talk to a real model."
         )
+    if question.kind == "about":
+        return _ABOUT
     writers = {
         "summary": _summary,
         "todos": _todos,
@@ -77,6 +88,7 @@ def _summary(question: Question, found: Evidence) -> list[str]:
         at, words = first_words(found.files.get(module, {}))
         if words:
             modules.append(f"- `{module}:{at}` – {clip(words, 140)}")
+    modules = modules or [f"- `{module}`" for module in key_modules(found)]
     parts.append("**Where to start reading**\n\n" + "\n".join(modules[:8]) if modules else "")
     parts.append(
         "**Last commits**\n\n" + "\n".join(f"- {clip(c, 120)}" for c in found.commits[:3]) if found.commits else ""
@@ -123,7 +135,7 @@ def _changes(question: Question, found: Evidence) -> list[str]:
         parts.append(f"**The last {count(len(found.commits), 'commit')}**, newest first:")
         parts.append("\n".join(f"- {clip(commit, 130)}" for commit in found.commits[:15]))
     else:
-        recent = found.paths[:12]
+        recent = [path for path in found.paths if place_weight(path) > -5][:12]
         parts.append(
             "There is no git history here. The files changed last:" if recent else "There is no git history here."
         )
@@ -262,9 +274,10 @@ def _where(question: Question, found: Evidence) -> list[str]:
     second = next((one for one in best[1:4] if one.score > top.score * 0.7 and one.hit.path != top.hit.path), None)
     if second and (shown := quotation(found, second.hit, second.defines, 10)):
         parts.append(f"`{second.hit.path}:{second.hit.line}`\n\n{shown}")
-    others = [one.hit for one in best[1:] if one is not second][:8]
+    others = [one.hit for one in best[1:] if one is not second and one.score > 0.4 * top.score][:8]
     parts.append("**Also, best first**\n\n" + "\n".join(item(hit) for hit in others) if others else "")
-    parts.append(f"Files named like it: {listing(found.paths, 6)}" if found.paths else "")
+    named = [path for path in found.paths if place_weight(path) > -5]
+    parts.append(f"Files named like it: {listing(named, 6)}" if named else "")
     return parts
 
 

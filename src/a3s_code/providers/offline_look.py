@@ -108,11 +108,13 @@ class Desk:
 
 def next_calls(question: Question, desk: Desk, found: Evidence) -> list[Call]:
     """The calls of the next round; none when there is enough, or nothing more to look at."""
-    if not desk.any or found.rounds >= ROUNDS:
+    if not desk.any or found.rounds >= ROUNDS or question.kind == "about":
         return []
-    plan = (_first, _second, _third)[found.rounds]
-    fresh = {key_of(call): call for call in plan(question, desk, found)}
-    return [call for key, call in fresh.items() if key not in found.made]
+    for plan in (_first, _second, _third)[found.rounds :]:
+        fresh = {key_of(call): call for call in plan(question, desk, found)}
+        if calls := [call for key, call in fresh.items() if key not in found.made]:
+            return calls
+    return []
 
 
 def _first(question: Question, desk: Desk, found: Evidence) -> list[Call]:

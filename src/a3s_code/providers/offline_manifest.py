@@ -125,7 +125,8 @@ def lead(found: Evidence) -> tuple[str, int, str]:
     start = 0
     for number, line in sorted(found.files.get(path, {}).items()):
         bare = line.strip()
-        prose = bare[:1].isalnum() or bare[:1] in "*_`\"'>(" or (bare[:1] == "[" and "](" in bare and "![" not in bare)
+        link = bare.startswith("[") and "](" in bare and "![" not in bare
+        prose = bool(bare) and (bare[0].isalnum() or bare[0] in "*_`\"'>(" or link)
         underline = bool(bare) and not bare.strip("=-~*")
         if underline and len(taken) == 1:  # the line above was a heading
             taken = []

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-Kind: TypeAlias = Literal["summary", "todos", "changes", "tests", "problems", "file", "where", "mixed"]
+Kind: TypeAlias = Literal["summary", "about", "todos", "changes", "tests", "problems", "file", "where", "mixed"]
 
 _STOP = frozenset(
     """a about above add after again all also am an and any anything are around as ask at be because been before being
@@ -33,6 +33,14 @@ _QUOTED = re.compile(r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|(?<!\w)'([^'\n]{2,80
 _WORD = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
 _IDENTIFIER = re.compile(r"\w*_\w*|\w*[a-z0-9][A-Z]\w*|[A-Z]{2,}\w*|[A-Z]\w*[A-Z]\w*|\w+\.\w[\w.]*")
 _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    (
+        "about",
+        re.compile(
+            r"^\W*(hi|hello|hey|good (morning|evening|day)|thanks?|thank you|help|test|ping)\b[^a-z]*"
+            r"(there|you|scout)?\W*$"
+            r"|\b(who|what) are you\b|\bwhat can you do\b"
+        ),
+    ),
     ("todos", re.compile(r"\b(todos?|fixmes?|to-dos?|xxx)\b")),
     (
         "tests",

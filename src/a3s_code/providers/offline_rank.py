@@ -6,8 +6,9 @@ Known weakness: a definition is known by its usual keywords, not by parsing.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
@@ -25,9 +26,12 @@ SMELLS: tuple[tuple[str, str], ...] = (
     ("the last element is left out", r"range\(len\([\w.]+\) ?- ?1\)"),
     ("a bare except also catches interrupts", r"^\s*except\s*:"),
     ("an error is swallowed", r"except (Base)?Exception( as \w+)?\s*:\s*pass|catch \(\w*\) ?\{ ?\}"),
-    ("identity is compared, not value", r"\bif .*\bis (not )?['\"]"),
+    (
+        "identity is compared, not value",
+        r"\b(if|while|assert|return) .*\w\)? is (not )?['\"][^'\"]*['\"]( and | or |:)",
+    ),
     ("None is compared by value", r"[=!]= ?None\b"),
-    ("divides by a length that may be 0", r"^[^#]*[^/]/ ?len\("),
+    ("divides by a length that may be 0", r"[\w)\]] ?/ ?len\("),
     ("a shell parses this text", r"shell=True"),
     ("runs text as code", r"(^|[^.\w])(eval|exec)\("),
     ("marked as broken by its author", r"(#|//)\W{0,3}(FIXME|BUG)\b"),
@@ -36,6 +40,7 @@ _SMELLS = tuple((name, re.compile(rule)) for name, rule in SMELLS)
 _URGENCY = {"FIXME": 3, "BUG": 3, "HACK": 2, "XXX": 2, "TODO": 1}
 _NOISE = re.compile(
     r"(^|/)(vendor|vendored|_vendor|third_party|node_modules|dist|build|target|site-packages|\.venv)/|\.min\.|\.lock$|-lock\.|\.map$"
+    r"|\.(so|pyd|dll|dylib|pyc|png|jpe?g|gif|ico|pdf|zip|gz|whl)$"
 )
 _TESTS = re.compile(r"(^|/)(tests?|testing|spec|__tests__)/|(^|/)test_|_test\.|\.(test|spec)\.")
 _PROSE = re.compile(r"\.(md|rst|txt|adoc)$|(^|/)(docs?|examples?)/", re.IGNORECASE)
@@ -67,6 +72,7 @@ def rank(hits: Iterable[Hit], terms: Sequence[Term], per_file: int = 3) -> list[
         known = lines.get((hit.path, hit.line))
         if known is None or hit.bonus > known.bonus:
             lines[hit.path, hit.line] = hit
+    weights = _weights(lines.values(), terms)
     widths: dict[str, set[int]] = {}
     scored: list[Ranked] = []
     for hit in lines.values():
@@ -76,7 +82,7 @@ def rank(hits: Iterable[Hit], terms: Sequence[Term], per_file: int = 3) -> list[
             if points:
                 matched += 1
                 widths.setdefault(hit.path, set()).add(i)
-            score, defines = score + points, defines or definition
+            score, defines = score + points * weights[i], defines or definition
         if matched or not judges:
             score -= 3.0 if _IMPORT.match(hit.text) else 0.0
             scored.append(Ranked(hit, score + 2.0 * (matched - 1), defines))
@@ -85,23 +91,35 @@ def rank(hits: Iterable[Hit], terms: Sequence[Term], per_file: int = 3) -> list[
     return _spread(wide, per_file)
 
 
+def _weights(hits: Collection[Hit], terms: Sequence[Term]) -> list[float]:
+    """A word that few of the lines hold says more than one that is everywhere."""
+    weights = []
+    for term in terms:
+        loose = re.compile(term.pattern, re.IGNORECASE)
+        holding = sum(1 for hit in hits if loose.search(hit.text))
+        weights.append(min(2.5, 1.0 + math.log(len(hits) / holding)) if holding else 1.0)
+    return weights
+
+
 def _judge(term: Term) -> Callable[[Hit], tuple[float, bool]]:
     """Points of one line for one word, and whether the line defines it."""
     exact = re.compile(rf"(?<!\w){term.pattern}(?!\w)") if term.exact else None
     loose = re.compile(term.pattern, re.IGNORECASE)
     name = rf"{term.pattern}(?!\w)" if term.exact else rf"\w*{term.pattern}\w*"
-    defining = re.compile(
-        rf"^\W*(?:\w+[\s(]+){{0,4}}?{DEFINING}\s+(?:\([^)]*\)\s*)?{name}|^\s*(?:self\.)?{name}\s*(?::[^=]*)?=[^=]",
-        0 if term.exact else re.IGNORECASE,
-    )
+    how = 0 if term.exact else re.IGNORECASE
+    declares = re.compile(rf"^\W*(?:\w+[\s(]+){{0,4}}?{DEFINING}\s+(?:\([^)]*\)\s*)?{name}", how)
+    assigns = re.compile(rf"^(\s*)(?:self\.)?{name}\s*(?::[^=]*)?=[^=]", how)
 
     def judge(hit: Hit) -> tuple[float, bool]:
         in_path = 3.0 if loose.search(hit.path.rsplit("/", 1)[-1]) else 1.0 if loose.search(hit.path) else 0.0
         if not loose.search(hit.text):
             return 0.0, False
-        defines = bool(defining.search(hit.text))
-        whole = 2.0 if exact and exact.search(hit.text) else 0.0
-        return 3.0 + whole + in_path + (9.0 if defines and exact else 4.0 if defines else 0.0), defines
+        points = 3.0 + (2.0 if exact and exact.search(hit.text) else 0.0) + in_path
+        if declares.search(hit.text):
+            return points + (9.0 if exact else 5.0), True
+        if assigned := assigns.match(hit.text):
+            return points + ((7.0 if exact else 3.0) if not assigned[1] else 1.0), not assigned[1]
+        return points, False
 
     return judge
 
