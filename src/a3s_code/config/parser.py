@@ -82,6 +82,7 @@ class _Parser:
             self.put(entries, Entry(name, self.value(), key.at))
         else:
             self.labelled(entries, key)
+        self.source.guard(self.path, key.at, self.token.at)
         self.path.pop()
 
     def labelled(self, entries: dict[str, Entry], key: Token) -> None:

@@ -27,10 +27,17 @@ _WIDTH = 120
 
 
 class Source(msgspec.Struct, frozen=True):
-    """``text`` is ``None`` for a configuration given as a mapping, whose errors name the field only."""
+    """``text`` is ``None`` for a configuration given as a mapping, whose errors name the field only. ``guarded`` are
+    the stretches of the text, from offset to offset, in which the parser found a field that may be a secret."""
 
     name: str
     text: str | None = None
+    guarded: list[tuple[int, int]] = []
+
+    def guard(self, path: Sequence[str], start: int, end: int) -> None:
+        """Marks the entry at ``path``, written from ``start`` to ``end``, if what it says may be a secret."""
+        if any(map(_SECRETISH.search, path)):
+            self.guarded.append((start, end))
 
     def position(self, at: int) -> tuple[int, int]:
         """Line and column of the offset ``at``, both from 1, in characters."""
@@ -43,8 +50,10 @@ class Source(msgspec.Struct, frozen=True):
         if self.text is None:
             return ConfigError(f"{self.name}: {about}{message}")
         line, column = self.position(at)
-        text = self.text.split("\n")[line - 1].removesuffix("\r")
-        if any(_SECRETISH.search(part) for part in (text, *path)):
+        start = at - (column - 1)
+        text = self.text[start:].partition("\n")[0].removesuffix("\r")
+        guarded = any(first < start + len(text) and start < last for first, last in self.guarded)
+        if guarded or any(map(_SECRETISH.search, (text, *path))):
             text = "".join(_masked(piece) for piece in _PIECE.findall(text))
         text, caret = _window(text, column - 1)
         gutter = " " * len(str(line))
