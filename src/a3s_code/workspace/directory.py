@@ -35,23 +35,17 @@ class Directory:
 
     @classmethod
     def root(cls, path: str) -> Directory:
-        if BY_DESCRIPTOR:
-            return cls(path, os.open(path, _DIRECTORY))
-        _check_directory(path)
-        return cls(path, None)
+        if not BY_DESCRIPTOR:
+            _check_directory(path)
+            return cls(path, None)
+        return cls(path, _open_directory(path, None))
 
     def child(self, name: str) -> Directory:
         path = f"{self.path}/{name}"
         if self.fd is None:
             _check_directory(path)
             return Directory(path, None)
-        try:
-            return Directory(path, os.open(name, _DIRECTORY, dir_fd=self.fd))
-        except OSError as error:
-            # Systems differ in what a link gives here: ELOOP, ENOTDIR or EMLINK.
-            if error.errno != errno.ENOENT and stat.S_ISLNK(self.stat(name).st_mode):
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), name) from error
-            raise
+        return Directory(path, _open_directory(name, self.fd))
 
     def stat(self, name: str) -> os.stat_result:
         return os.stat(self._at(name), dir_fd=self.fd, follow_symlinks=False)
@@ -112,6 +106,16 @@ def descend(root: str, names: Sequence[str]) -> Directory:
         with here:
             here = here.child(name)
     return here
+
+
+def _open_directory(path: str, parent: int | None) -> int:
+    try:
+        return os.open(path, _DIRECTORY, dir_fd=parent)
+    except OSError as error:
+        # Systems differ in what a link gives here: ELOOP, ENOTDIR or EMLINK.
+        if error.errno == errno.ENOENT or not stat.S_ISLNK(os.lstat(path, dir_fd=parent).st_mode):
+            raise
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path) from error
 
 
 def _check_directory(path: str) -> None:

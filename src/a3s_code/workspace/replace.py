@@ -36,9 +36,11 @@ def replace_file(root: str, place: Place, data: bytes, expect: Stat | None, expe
         old = _open_old(directory, name, place)
         if old is not None:
             handles.callback(os.close, old)
-        _check_expected(old, place, expect)
+        seen = None if old is None else os.fstat(old)
+        _check_expected(seen, place, expect)
         temporary = _write_temporary(directory, data, old, undo)
-        _check_unchanged(directory, name, old, place, expect_sha256)
+        if not _is_unchanged(directory, name, seen) or not (old is None or _has_digest(old, expect_sha256)):
+            raise changed(place)
         with descend(root, parents) as now:
             if not now.is_same(directory):
                 raise changed(place)
@@ -98,16 +100,15 @@ def _open_old(directory: Directory, name: str, place: Place) -> int | None:
     return fd
 
 
-def _check_expected(old: int | None, place: Place, expect: Stat | None) -> None:
+def _check_expected(seen: os.stat_result | None, place: Place, expect: Stat | None) -> None:
     if expect is None:
         return
-    if old is None:
+    if seen is None:
         if expect.kind != "missing":
             raise changed(place)
         return
-    now = os.fstat(old)
     before = (expect.kind, expect.device, expect.inode, expect.size, expect.mtime_ns)
-    if before != ("file", now.st_dev, now.st_ino, now.st_size, now.st_mtime_ns):
+    if before != ("file", seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns):
         raise changed(place)
 
 
@@ -151,27 +152,23 @@ def _copy_attributes(old: int, new: int) -> None:
     os.fchmod(new, mode)
 
 
-def _check_unchanged(directory: Directory, name: str, old: int | None, place: Place, sha256: str | None) -> None:
-    """The name still means the file that was opened, with the content that was read."""
+def _is_unchanged(directory: Directory, name: str, seen: os.stat_result | None) -> bool:
     try:
         now = directory.stat(name)
     except FileNotFoundError:
-        if old is not None:
-            raise changed(place) from None
-        return
-    if old is None:
-        raise changed(place)
-    opened = os.fstat(old)
-    same = os.path.samestat(now, opened) and (now.st_size, now.st_mtime_ns) == (opened.st_size, opened.st_mtime_ns)
-    if not same or (sha256 is not None and _digest(old) != sha256):
-        raise changed(place)
+        return seen is None
+    if seen is None:
+        return False
+    return os.path.samestat(now, seen) and (now.st_size, now.st_mtime_ns) == (seen.st_size, seen.st_mtime_ns)
 
 
-def _digest(fd: int) -> str:
+def _has_digest(fd: int, sha256: str | None) -> bool:
+    if sha256 is None:
+        return True
     digest = hashlib.sha256()
     while chunk := os.read(fd, _CHUNK):
         digest.update(chunk)
-    return digest.hexdigest()
+    return digest.hexdigest() == sha256
 
 
 def _remove_file(directory: Directory, name: str) -> None:
