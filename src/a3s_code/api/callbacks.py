@@ -66,6 +66,8 @@ class HostCallbacks:
             return await self._await_coroutine(fn, lambda: guarded(fn(*args)))
         result = await self._host.run(fn, *args)
         if inspect.isawaitable(result):
+            if inspect.iscoroutine(result) and self._loop_of(fn) in self.blocked:
+                result.close()
             return await self._await_coroutine(fn, lambda: guarded(result))
         return result
 

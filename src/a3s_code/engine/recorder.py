@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TypedDict
 
 from a3s_code.core.content import Json, JsonObject
 from a3s_code.core.events.catalogue import DELTA_FIELDS
@@ -16,15 +15,6 @@ from a3s_code.core.events.envelope import AgentEvent
 from a3s_code.core.events.growing import GrowingDelta, text_bytes
 
 _DELTA_LIMIT = 64 * 1024
-
-
-class EventPage(TypedDict):
-    """``events`` are dicts as ``AgentEvent.to_dict``. ``next_sequence`` is the cursor for the next page: the last
-    event's sequence, or the given cursor (0 for none) when there was nothing after it."""
-
-    events: list[JsonObject]
-    next_sequence: int
-    retention_gap: bool
 
 
 class _Whole:
@@ -89,9 +79,13 @@ class EventRecorder:
         """Whether something after the cursor is no longer kept."""
         return self._lost_through is not None and (after is None or after < self._lost_through)
 
-    def page(self, after_sequence: int | None = None, limit: int = 256) -> EventPage:
-        """At most ``limit`` of the events after the cursor (api.md, *Retention*)."""
-        events: list[JsonObject] = []
+    def page(self, after_sequence: int | None = None, limit: int = 256) -> JsonObject:
+        """``{"events", "next_sequence", "retention_gap"}`` (api.md, *Retention*).
+
+        ``events`` are dicts as ``AgentEvent.to_dict``, at most ``limit``. ``next_sequence`` is the cursor for the next
+        page: the last event's sequence, or the given cursor (0 for none) when there was nothing after it.
+        """
+        events: list[Json] = []
         cursor = after_sequence
         for event in self._after(after_sequence):
             if len(events) >= limit:
