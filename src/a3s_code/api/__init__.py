@@ -1,0 +1,1 @@
+"""The public API: Agent, Session, options, results, streams. ``wiring`` puts the parts together."""

@@ -27,7 +27,7 @@ from a3s_code.errors import CodeError
 
 
 class ActiveRun:
-    """``closing`` is set while the session closes; ``outcome`` and ``error`` are set once ``done`` is."""
+    """``closing`` is set while the session closes; ``outcome`` and ``error`` are set once ``finished`` is done."""
 
     def __init__(
         self, run_id: str, parts: Parts, writer: Writer, kernel: Kernel, token: CancelToken, record: RunRecord
@@ -49,7 +49,7 @@ class ActiveRun:
         self.parked = False
         self.published: set[str] = set()
         self.answered = asyncio.Event()
-        self.done = asyncio.Event()
+        self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._labels = {"run_id": run_id, "session_id": parts.session_id, **parts.labels.present()}
         self._sequence = 0
         self._loop = asyncio.get_running_loop()

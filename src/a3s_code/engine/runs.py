@@ -112,6 +112,3 @@ class RunBook:
 
     def all(self) -> list[RunRecord]:
         return list(self._records.values())
-
-    def last(self) -> RunRecord | None:
-        return next(reversed(self._records.values()), None)

@@ -7,7 +7,9 @@ Known weakness: everything here runs on the home loop; other threads come in thr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
 
 from a3s_code.core import project
 from a3s_code.core.content import AttachmentRef, Json, JsonObject
@@ -24,12 +26,19 @@ from a3s_code.engine.invoke.invocation import Finished, Invocation
 from a3s_code.engine.invoke.kernel import Kernel, result_of
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.perform import result_of as fact_of
-from a3s_code.engine.runs import RunBook
+from a3s_code.engine.runs import RunBook, RunRecord
 from a3s_code.engine.token import CancelToken
 from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError, SessionClosed, StoreError
 from a3s_code.ports.tasks import spawn
 from a3s_code.ports.tool import Origin, ToolResult
+
+Attach: TypeAlias = Callable[[], tuple[AttachmentRef, ...]]
+
+
+def no_attachments() -> tuple[AttachmentRef, ...]:
+    """What a prompt without attachments comes with."""
+    return ()
 
 
 class EngineSession:
@@ -55,61 +64,81 @@ class EngineSession:
         *,
         cause: Cause,
         messages: Sequence[Mapping[str, Json]] | None = None,
-        attachments: tuple[AttachmentRef, ...] = (),
+        attach: Attach = no_attachments,
         run_id: str | None = None,
         input_digest: str | None = None,
     ) -> ActiveRun:
-        """Admits a prompt and starts its run. ``messages`` is an explicit history (api.md). ``SESSION_BUSY`` or
-        ``SessionClosed`` before anything is written."""
-        self.check_open()
-        seeds = seed(messages) if messages is not None else []
-        self._gate.enter(cause)
-        try:
+        """Admits a prompt and starts its run. ``messages`` is an explicit history (api.md); ``attach`` keeps what the
+        prompt comes with. ``SESSION_BUSY`` or ``SessionClosed`` before anything is written."""
+        with self._admitted(cause):
             await self.ready()
-            self.writer.acquire()
-            left_open = recovery.settle_open(self.writer.view)
-            if left_open is not None:
-                self.writer.append(left_open[0], *left_open[1])
-            said = UserSaid(prompt, "prompt", attachments)
-            opened = RunOpened(
-                run_id or self.parts.env.new_id(),
-                cause,
-                self.parts.context(),
-                side=messages is not None,
-                input_digest=input_digest,
-            )
-            fresh = self.writer.view.seq == 0
-            return self._start(opened, [*(seeds if fresh else []), said])
+            refs = () if attach is no_attachments else await self.parts.callbacks.in_thread(attach)
+            return self._begin(prompt, cause, messages, refs, run_id, input_digest)
+
+    def begin_now(
+        self, prompt: str, *, cause: Cause, messages: Sequence[Mapping[str, Json]] | None, attach: Attach
+    ) -> ActiveRun:
+        """The same without an await, for a caller on the home loop that can't wait; reads an existing log there."""
+        with self._admitted(cause):
+            return self._begin(prompt, cause, messages, attach(), None, None)
+
+    @contextmanager
+    def _admitted(self, operation: str) -> Iterator[None]:
+        """Holds the gate; it is left again if the operation doesn't come to start a run."""
+        self.check_open()
+        self._gate.enter(operation)
+        try:
+            yield
         except BaseException:
             self._gate.leave()
             raise
 
+    def _begin(
+        self,
+        prompt: str,
+        cause: Cause,
+        messages: Sequence[Mapping[str, Json]] | None,
+        attachments: tuple[AttachmentRef, ...],
+        run_id: str | None,
+        input_digest: str | None,
+    ) -> ActiveRun:
+        self.check_open()
+        seeds = seed(messages) if messages is not None else []
+        self.writer.acquire()
+        left_open = recovery.settle_open(self.writer.view)
+        if left_open is not None:
+            self.writer.append(left_open[0], *left_open[1])
+        fresh = self.writer.view.seq == 0
+        opened = RunOpened(
+            run_id or self.parts.env.new_id(),
+            cause,
+            self.parts.context(),
+            side=messages is not None,
+            input_digest=input_digest,
+        )
+        return self._start(opened, [*(seeds if fresh else []), UserSaid(prompt, "prompt", attachments)])
+
     async def resume(self, run_id: str, *, accept_changes: bool = False) -> ActiveRun | ClosedRun:
         """Goes on from what the log says (facts.md, *Resume*); a quiescent log takes no step and gives the last
         result. A run opened in this process by ``resume`` is a new run."""
-        self.check_open()
-        self._gate.enter("resume_run")
-        try:
+        with self._admitted("resume_run"):
             await self.ready()
-            view = self.writer.view
-            if view.seq == 0:
+            if self.writer.view.seq == 0:
                 message = "resume_run requires a session_store on this session"
                 raise CodeError(message, "SESSION_CONFIGURATION_ERROR")
             self.writer.acquire()
             view = self.writer.view
-            if recovery.is_quiescent(view, self.parts.rules) and view.closed is not None:
-                self._gate.leave()
-                return view.closed
             earlier = recovery.last_run(view)
-            context = self.parts.context()
-            if earlier is not None and not accept_changes:
-                recovery.check_context(earlier.context, context)
-            side = earlier.side if earlier else False
-            resumes = earlier.id if earlier else run_id
-            return self._start(RunOpened(self.parts.env.new_id(), "resume", context, side, resumes), [])
-        except BaseException:
-            self._gate.leave()
-            raise
+            if earlier is not None and not recovery.is_quiescent(view, self.parts.rules):
+                context = self.parts.context()
+                if not accept_changes:
+                    recovery.check_context(earlier.context, context)
+                opened = RunOpened(self.parts.env.new_id(), "resume", context, earlier.side, earlier.id)
+                return self._start(opened, [])
+        self._gate.leave()
+        if view.closed is None:
+            raise CodeError("this session's log holds no run that could be resumed", "SESSION_ERROR")
+        return view.closed
 
     async def ready(self) -> None:
         """Folds the log once, off the loop when there is something to read."""
@@ -170,7 +199,7 @@ class EngineSession:
         run.fanout.end()
         self.active = None
         self._gate.leave()
-        run.done.set()
+        run.finished.set_result(None)
 
     def cancel(self, run_id: str | None = None) -> bool:
         """Interrupts the run at work (of that id); false when there is none."""
@@ -190,7 +219,7 @@ class EngineSession:
             run.closing = True
         self.token.cancel("the session was closed")
         if run is not None:
-            await run.done.wait()
+            await asyncio.wait([run.finished])
         await self.kernel.settled()
         self.writer.release()
 
@@ -223,6 +252,15 @@ class EngineSession:
 
     def view(self) -> View:
         return self.writer.view
+
+    def records(self) -> list[RunRecord]:
+        """Oldest first; those of earlier processes are read off the log."""
+        self.view()
+        return self.book.all()
+
+    def record(self, run_id: str) -> RunRecord | None:
+        self.view()
+        return self.book.get(run_id)
 
     def history(self) -> list[JsonObject]:
         return history(self.writer.view)

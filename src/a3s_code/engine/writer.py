@@ -47,16 +47,23 @@ class Writer:
         if not self._log.exists():
             return view
         for fact in self._log.read():
-            view = fold(view, fact)
-            self._observe(fact, view)
+            view = self._take(view, fact)
+        return view
+
+    def _take(self, view: View, fact: Fact) -> View:
+        """A fact from the file, which this process or another wrote earlier."""
+        view = fold(view, fact)
+        self._observe(fact, view)
+        if self._env.fixed:
+            for name in (fact.id, fact.run):
+                self._env.seen(name)
         return view
 
     def acquire(self) -> None:
         """Becomes the one writer; folds what another writer added meanwhile."""
         view = self.view
         for fact in self._log.acquire():
-            view = fold(view, fact)
-            self._observe(fact, view)
+            view = self._take(view, fact)
         self._view = view
 
     def append(self, run: str, *data: FactData) -> None:
@@ -68,17 +75,17 @@ class Writer:
             Fact(view.seq + 1 + i, self._env.new_id(), now, run, KIND_OF[type(item)], item)
             for i, item in enumerate(data)
         ]
-        self._write(facts)
+        written = self._write(facts)
         self._pending = True
-        for fact in facts:
+        for fact in written:
             view = fold(view, fact)
             self._view = view
             self._observe(fact, view)
             self._publish(fact, view)
 
-    def _write(self, facts: Sequence[Fact]) -> None:
+    def _write(self, facts: Sequence[Fact]) -> Sequence[Fact]:
         try:
-            self._log.append(facts)
+            return self._log.append(facts)
         except StoreError:
             self.forget()
             raise

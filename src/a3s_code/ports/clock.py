@@ -38,6 +38,9 @@ class HostEnv(Protocol):
     def fixed(self) -> bool:
         """Whether ids or times are chosen by the host, so that two runs over the same inputs write the same bytes."""
 
+    def seen(self, name: str) -> None:
+        """Tells of an id that an existing log holds, so that it is not given again."""
+
     def now_ms(self) -> int: ...
     def new_id(self) -> str: ...
 

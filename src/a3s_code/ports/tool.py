@@ -107,3 +107,26 @@ class Tool(Protocol):
     parameters: JsonObject
 
     def execute(self, args: JsonObject, ctx: ToolContext) -> ToolOutput | str | Awaitable[ToolOutput | str]: ...
+
+
+class ToolResult(msgspec.Struct, frozen=True):
+    """What a caller of a tool sees (tools.md §1.1). ``name`` is the registered name; ``metadata`` is never ``None``."""
+
+    name: str
+    output: str
+    exit_code: int = 0
+    metadata: JsonObject = msgspec.field(default_factory=dict)
+    error_kind: str | None = None
+    attachments: tuple[Attachment, ...] = ()
+
+    @property
+    def metadata_json(self) -> str:
+        return msgspec.json.encode(self.metadata).decode()
+
+    @property
+    def is_error(self) -> bool:
+        return self.exit_code != 0
+
+    def __repr__(self) -> str:
+        kind = f", error_kind={self.error_kind!r}" if self.error_kind else ""
+        return f"ToolResult({self.name!r}, exit_code={self.exit_code}, {len(self.output)} characters{kind})"

@@ -15,6 +15,15 @@ class ConfiguredEnv:
         self._clock = clock
         self._entropy = entropy
 
+    @property
+    def fixed(self) -> bool:
+        return self.config.sequential_id_prefix is not None or self.config.fixed_time_ms is not None
+
+    def seen(self, name: str) -> None:
+        """An id that an existing log holds: the count goes on behind it."""
+        if self.config.sequential_id_prefix is not None:
+            self.config.resume_from(self.config.number_of(name))
+
     def now_ms(self) -> int:
         fixed = self.config.fixed_time_ms
         return self._clock.now_ms() if fixed is None else fixed

@@ -1,0 +1,161 @@
+"""An agent: configuration, providers and live sessions. In: ACL text, a path or a mapping. Out: sessions.
+
+One rule: an agent and its sessions live on one event loop, its home.
+Known weakness: a session dropped without ``close()`` is only cleaned up when Python collects it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+from a3s_code.api.blocking import Home, blocking, bridged
+from a3s_code.api.options import SessionOptions
+from a3s_code.api.session import Session
+from a3s_code.api.wiring import Shared, build
+from a3s_code.config.load import config_from_mapping, load_config
+from a3s_code.config.model import CodeConfig
+from a3s_code.engine.session import EngineSession
+from a3s_code.errors import SessionClosed
+
+_log = logging.getLogger("a3s_code")
+Source = str | os.PathLike[str]
+Config = Mapping[str, Any] | CodeConfig
+
+
+class Agent:
+    """``Agent.create(...)`` or ``await Agent.create_async(...)``; a context manager in both faces. See api.md."""
+
+    def __init__(self, config: CodeConfig, home: Home) -> None:
+        self._home = home
+        self._shared = Shared(config, home, os.environ)
+        self._live: dict[int, weakref.ref[Session]] = {}
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @classmethod
+    def create(cls, source: Source) -> Agent:
+        """An agent with a private loop thread. ``source`` is ACL text, or the path of an ``.acl`` file (a ``Path``, or
+        one line ending in ``.acl``). ``ConfigError`` names file, line and column."""
+        return cls(load_config(source, environ=os.environ), Home.private())
+
+    @classmethod
+    async def create_async(cls, source: Source) -> Agent:
+        """The same with the caller's loop as its home: no thread, no hop."""
+        return cls(load_config(source, environ=os.environ), Home.current())
+
+    @classmethod
+    def create_from_config(cls, config: Config) -> Agent:
+        """Like ``create``, from a mapping of the form in providers.md, or a ``CodeConfig``."""
+        return cls(config_from_mapping(config, environ=os.environ), Home.private())
+
+    @classmethod
+    async def create_from_config_async(cls, config: Config) -> Agent:
+        return cls(config_from_mapping(config, environ=os.environ), Home.current())
+
+    def session(
+        self, workspace: Source, options: SessionOptions | Mapping[str, Any] | None = None, **overrides: Any
+    ) -> Session:
+        """A session on ``workspace``; ``overrides`` are options and win. A ``session_id`` whose log is in the workspace
+        goes on from there. ``SessionConfigurationError`` names the option, before any I/O."""
+        self._home.check_blocking("session")
+        return self._session(workspace, options, overrides)
+
+    async def session_async(
+        self, workspace: Source, options: SessionOptions | Mapping[str, Any] | None = None, **overrides: Any
+    ) -> Session:
+        """The same on any loop; nothing in it waits."""
+        self._home.check_alive("session_async")
+        return self._session(workspace, options, overrides)
+
+    def list_sessions(self) -> list[str]:
+        """The ids of live sessions, sorted, each once."""
+        return sorted({session.session_id for session in self._sessions()})
+
+    @bridged
+    async def close_session_async(self, session_id: str) -> bool:
+        """Closes whatever is live under the id; true if anything was."""
+        found = [session for session in self._sessions() if session.session_id == session_id]
+        for session in found:
+            await session.close_async()
+        return bool(found)
+
+    close_session = blocking(close_session_async)
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @bridged
+    async def close_async(self) -> None:
+        """Closes every session and the connections. Idempotent; afterwards opening is ``SessionClosed``."""
+        self._closed = True
+        for session in self._sessions():
+            await session.close_async()
+        await self._shared.aclose()
+
+    def close(self) -> None:
+        """``close_async``, and the end of the private loop thread."""
+        if not self._closed:
+            self._home.run(self.close_async, name="close")
+        if self._home.is_private:
+            self._home.close()
+
+    def _session(
+        self, workspace: Source, options: SessionOptions | Mapping[str, Any] | None, overrides: dict[str, Any]
+    ) -> Session:
+        if self._closed:
+            raise SessionClosed("The agent is closed")
+        given = SessionOptions.of(options)
+        built = build(self._shared, workspace, given.merged(overrides) if overrides else given)
+        session = Session(self, self._home, built.engine, built.warnings)
+        key = id(built.engine)
+        weakref.finalize(session, _dropped, self._home, built.engine).atexit = False
+        with self._lock:
+            self._live[key] = weakref.ref(session, lambda _: self._live.pop(key, None))
+        return session
+
+    def _sessions(self) -> list[Session]:
+        with self._lock:
+            live = [reference() for reference in self._live.values()]
+        return [session for session in live if session is not None]
+
+    def _forget(self, session: Session) -> None:
+        self._live.pop(id(session._engine), None)
+
+    def __enter__(self) -> Agent:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Agent:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close_async()
+
+    def __repr__(self) -> str:
+        return f"Agent({'closed' if self._closed else 'open'}, {len(self._live)} live sessions)"
+
+
+def _dropped(home: Home, engine: EngineSession) -> None:
+    """A session went away without ``close()``: its lock and descriptor are given back. A run at work goes on, as it
+    holds its own."""
+    if engine.closed:
+        return
+    _log.debug("session %s was dropped without close()", engine.parts.session_id)
+
+    def release() -> None:
+        if engine.active is None:
+            engine.writer.release()
+
+    home.later(release)

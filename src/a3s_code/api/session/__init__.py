@@ -1,0 +1,46 @@
+"""A session: one workspace, one conversation. In: prompts and calls of a host. Out: results, streams, records.
+
+One rule: one file a group of methods, each building on the one before it; this file only ends the chain.
+Known weakness: none known.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from a3s_code.api.blocking import blocking, bridged
+from a3s_code.api.session.tools import Tools
+from a3s_code.engine.token import CancelToken
+
+
+class Session(Tools):
+    """Made by ``agent.session(...)``. A context manager in both faces. See api.md, *Session*."""
+
+    @bridged
+    async def close_async(self) -> None:
+        """Ends all work; later calls do nothing. A parked run stays parked in the log; ``cancel()`` ends one."""
+        await self._engine.close()
+        self._agent._forget(self)
+
+    close = blocking(close_async)
+
+    def session_cancel_token(self) -> CancelToken:
+        """The parent of every run's token: cancelling it (on the home loop) stops all work, without the records and
+        hooks of ``close()``."""
+        return self._engine.token
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Session:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close_async()

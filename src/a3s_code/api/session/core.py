@@ -1,0 +1,114 @@
+"""What every group of a session's methods needs. In: an engine and a home. Out: the base class, and its properties.
+
+One rule: an ``_async`` method is the implementation; the blocking one runs it on the home loop.
+Known weakness: none known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from a3s_code.api.blocking import Home
+from a3s_code.api.result import AgentResult
+from a3s_code.core.content import JsonObject
+from a3s_code.core.state import ClosedRun
+from a3s_code.engine.active import ActiveRun
+from a3s_code.engine.session import EngineSession
+from a3s_code.errors import BudgetExhausted, CodeError, LlmError, SessionClosed, StepLimit, StoreError
+
+if TYPE_CHECKING:
+    from a3s_code.api.agent import Agent
+
+_BY_CODE: dict[str, type[CodeError]] = {
+    kind.default_code: kind for kind in (LlmError, StepLimit, BudgetExhausted, SessionClosed, StoreError)
+}
+
+
+class SessionCore:
+    """``_agent`` keeps the agent alive while a session of it is."""
+
+    def __init__(self, agent: Agent, home: Home, engine: EngineSession, warnings: tuple[str, ...]) -> None:
+        self._agent = agent
+        self._home = home
+        self._engine = engine
+        self._warnings = warnings
+
+    @property
+    def session_id(self) -> str:
+        return self._engine.parts.session_id
+
+    @property
+    def workspace(self) -> str:
+        """The canonical path."""
+        return self._engine.parts.workspace.root
+
+    @property
+    def init_warning(self) -> str | None:
+        """What the session could not honour, in words; ``None`` when there is nothing to say."""
+        return "; ".join(self._warnings) or None
+
+    @property
+    def tenant_id(self) -> str | None:
+        return self._engine.parts.labels.tenant_id
+
+    @property
+    def principal(self) -> str | None:
+        return self._engine.parts.labels.principal
+
+    @property
+    def agent_template_id(self) -> str | None:
+        return self._engine.parts.labels.agent_template_id
+
+    @property
+    def correlation_id(self) -> str | None:
+        return self._engine.parts.labels.correlation_id
+
+    @property
+    def has_memory(self) -> bool:
+        return False
+
+    @property
+    def sandbox(self) -> JsonObject:
+        """``{"kind", "reason"}``: what commands run in."""
+        return {"kind": "process_host", "reason": "this version has no sandbox; commands run as the host's own"}
+
+    def is_closed(self) -> bool:
+        return self._engine.closed
+
+    def __repr__(self) -> str:
+        state = "closed" if self.is_closed() else "open"
+        return f"Session({self.session_id!r}, {self.workspace!r}, {state})"
+
+
+def result_of(closed: ClosedRun) -> AgentResult:
+    """What a settled run gives its caller."""
+    run = closed.run
+    reason = closed.stop_reason
+    return AgentResult(
+        text=run.text,
+        run_id=run.id,
+        stop_reason="tool_budget" if reason == "tool_budget" else "cancelled" if reason == "cancelled" else "done",
+        steps=run.steps,
+        tool_calls_count=run.tool_calls,
+        prompt_tokens=run.usage.prompt_tokens,
+        completion_tokens=run.usage.completion_tokens,
+        total_tokens=run.usage.total_tokens,
+        cache_read_tokens=run.usage.cache_read_tokens,
+        cache_write_tokens=run.usage.cache_write_tokens,
+    )
+
+
+def outcome_of(run: ActiveRun) -> AgentResult:
+    """The result of a run that has ended, or its error with the partial result in ``.result``."""
+    error = run.error
+    if error is None and run.outcome is not None and run.outcome.error is not None:
+        failure = run.outcome.error
+        error = _BY_CODE.get(failure.code, CodeError)(failure.message) if failure.code in _BY_CODE else None
+        error = error or CodeError(failure.message, failure.code)
+    if error is None and run.outcome is not None:
+        return result_of(run.outcome)
+    if error is None:
+        error = CodeError("The run ended without a result")
+    if run.outcome is not None:
+        error.result = result_of(run.outcome)
+    raise error

@@ -1,0 +1,82 @@
+"""What happened in a session. In: run ids and cursors. Out: records and events, as dicts, oldest first.
+
+One rule: an unknown id gives ``None``, ``[]`` or ``False``; nothing here waits.
+Known weakness: events of runs from before a restart are gone; their records are not.
+"""
+
+from __future__ import annotations
+
+from a3s_code.api.blocking import blocking, bridged
+from a3s_code.api.session.conversation import Conversation
+from a3s_code.core.content import JsonObject
+from a3s_code.core.digest import text_digest
+from a3s_code.errors import CodeError, RunIdentityConflict
+
+
+class Runs(Conversation):
+    def runs(self) -> list[JsonObject]:
+        return [record.snapshot() for record in self._engine.records()]
+
+    def run_snapshot(self, run_id: str) -> JsonObject | None:
+        record = self._engine.record(run_id)
+        return record.snapshot() if record else None
+
+    def run_events(self, run_id: str) -> list[JsonObject]:
+        """What is kept of the run's events; neighbouring deltas are one."""
+        record = self._engine.record(run_id)
+        return [event.to_dict() for event in record.recorder.events()] if record else []
+
+    def run_event_page(self, run_id: str, after_sequence: int | None = None, limit: int = 256) -> JsonObject:
+        """``{"events", "next_sequence", "retention_gap"}``; ``limit`` is 1 or more."""
+        if limit < 1:
+            raise CodeError(f"limit: expected 1 or more, got {limit}", "INVALID_REQUEST")
+        record = self._engine.record(run_id)
+        if record is None:
+            return {"events": [], "next_sequence": after_sequence or 0, "retention_gap": False}
+        return record.recorder.page(after_sequence, limit)
+
+    def current_run(self) -> JsonObject | None:
+        """The run at work, else the last one."""
+        active = self._engine.active
+        records = [active.record] if active else self._engine.records()[-1:]
+        return records[0].snapshot() if records else None
+
+    def active_tools(self) -> list[JsonObject]:
+        """Calls that are running now."""
+        return [
+            {
+                "invocation_id": inv.id,
+                "tool_name": inv.name,
+                "origin": inv.origin,
+                "run_id": inv.run_id or None,
+                "started_at_ms": inv.started_at_ms,
+            }
+            for inv in list(self._engine.kernel.active.values())
+        ]
+
+    def trace_events(self) -> list[JsonObject]:
+        """One entry a model or tool call: ``type``, ``name``, ``outcome``, ``started_ms``, ``took_ms``, ``run_id``."""
+        return list(self._engine.book.traces)
+
+    @bridged
+    async def spawn_run_with_id_async(self, run_id: str, prompt: str) -> JsonObject:
+        """Starts a run under this id without waiting for its end: ``{"snapshot", "replayed"}``.
+
+        The same id with the same prompt starts nothing (``replayed``), also after a restart, as the log knows it;
+        another prompt under that id is ``RunIdentityConflict``. Closing the session cancels the run.
+        """
+        if not isinstance(run_id, str) or not run_id.strip():
+            raise CodeError("run_id: expected text that is not blank", "INVALID_REQUEST")
+        engine = self._engine
+        engine.check_open()
+        await engine.ready()
+        digest = text_digest(prompt)
+        known = engine.record(run_id)
+        if known is not None:
+            if known.input_digest != digest:
+                raise RunIdentityConflict(f"run '{run_id}' exists with another input")
+            return {"snapshot": known.snapshot(), "replayed": True}
+        run = await engine.begin(prompt, cause="spawned", run_id=run_id, input_digest=digest)
+        return {"snapshot": run.record.snapshot(), "replayed": False}
+
+    spawn_run_with_id = blocking(spawn_run_with_id_async)

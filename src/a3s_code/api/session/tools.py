@@ -1,0 +1,204 @@
+"""A host's direct use of tools (tools.md §8). In: names and arguments. Out: results, or plain values.
+
+One rule: these calls pass the kernel as ``host``: no permission is asked, no history is touched, no gate is taken.
+Known weakness: what this version has no tool for has no helper either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from a3s_code.api.blocking import blocking, bridged
+from a3s_code.api.session.parked import Parked
+from a3s_code.core.content import Json, JsonObject
+from a3s_code.errors import CodeError, ToolError, UnknownToolError
+from a3s_code.ports.tool import Origin, ToolFailure, ToolResult
+from a3s_code.tools.read import read_raw
+
+
+class Tools(Parked):
+    def tool_names(self) -> list[str]:
+        return self._engine.parts.toolbox.names()
+
+    def tool_definitions(self) -> list[JsonObject]:
+        """``name``, ``description`` and ``parameters`` of each, as copies."""
+        return [
+            {"name": spec.name, "description": spec.description, "parameters": _copy(spec.parameters)}
+            for spec in self._engine.parts.toolbox.specs()
+        ]
+
+    @bridged
+    async def tool_async(self, name: str, args: Mapping[str, Json] | None = None) -> ToolResult:
+        """Calls a tool. A failed call is a failed result; an unknown name is ``UnknownToolError``."""
+        return await self._call(name, args or {}, "host")
+
+    tool = blocking(tool_async)
+
+    @bridged
+    async def governed_tool_async(self, name: str, args: Mapping[str, Json] | None = None) -> ToolResult:
+        """The same under the session's permission policy. A call that asks is refused in this version, since only
+        calls of the model can wait for an answer."""
+        return await self._call(name, args or {}, "governed_host")
+
+    governed_tool = blocking(governed_tool_async)
+
+    @bridged
+    async def read_file_async(
+        self,
+        path: str,
+        offset: int | Mapping[str, Any] = 0,
+        limit: int | None = None,
+        *,
+        numbered: bool = False,
+    ) -> str:
+        """The exact text of the selected lines (0-based ``offset``), the whole file without ``limit``; with
+        ``numbered`` the view that a model gets. ``ToolError`` when it can't be read."""
+        if isinstance(offset, Mapping):
+            given = dict(offset)
+            start, limit = int(given.pop("offset", 0)), given.pop("limit", limit)
+            numbered = given.pop("numbered", numbered)
+            if given:
+                raise CodeError(f"read_file: unknown option '{next(iter(given))}'", "INVALID_REQUEST")
+        else:
+            start = offset
+        if numbered:
+            args: JsonObject = {"file_path": path, "offset": start}
+            return _text(await self._call("read", args | ({} if limit is None else {"limit": limit}), "host"))
+        self._engine.check_open()
+        parts = self._engine.parts
+        try:
+            text: str = await parts.callbacks.in_thread(read_raw, parts.workspace, path, start, limit)
+        except ToolFailure as failure:
+            error: JsonObject = {"type": failure.kind, "message": failure.message}
+            result = ToolResult("read", failure.message, failure.exit_code, {"error": error}, failure.kind)
+            raise ToolError(failure.message, result=result) from None
+        return text
+
+    read_file = blocking(read_file_async)
+
+    @bridged
+    async def write_file_async(self, path: str, content: str) -> ToolResult:
+        return await self._call("write", {"file_path": path, "content": content}, "host")
+
+    write_file = blocking(write_file_async)
+
+    @bridged
+    async def ls_async(self, path: str = ".") -> ToolResult:
+        return await self._call("ls", {"path": path}, "host")
+
+    ls = blocking(ls_async)
+
+    @bridged
+    async def edit_file_async(
+        self,
+        path: str,
+        old_string: str,
+        new_string: str,
+        replace_all: bool = False,
+        *,
+        dry_run: bool = False,
+        expected_replacements: int | None = None,
+        max_replacements: int | None = None,
+    ) -> ToolResult:
+        args: JsonObject = {
+            "file_path": path,
+            "old_string": old_string,
+            "new_string": new_string,
+            "replace_all": replace_all,
+            "dry_run": dry_run,
+            "expected_replacements": expected_replacements,
+            "max_replacements": max_replacements,
+        }
+        return await self._call("edit", _given(args), "host")
+
+    edit_file = blocking(edit_file_async)
+
+    @bridged
+    async def bash_async(
+        self,
+        command: str,
+        *,
+        timeout_ms: int | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> str:
+        """The output text, also of a command that failed; ``ToolError`` only when it was refused, could not be started,
+        timed out or was cancelled. For the exit code use ``tool("bash", …)``."""
+        args: JsonObject = {"command": command, "timeout_ms": timeout_ms, "cwd": cwd}
+        if env is not None:
+            args["env"] = dict(env)
+        return _text(await self._call("bash", _given(args), "host"))
+
+    bash = blocking(bash_async)
+
+    @bridged
+    async def glob_async(self, pattern: str, *, path: str | None = None) -> list[str]:
+        """All matching files, workspace-relative, by path."""
+        found: list[str] = []
+        cursor: str | None = None
+        while True:
+            args: JsonObject = {"mode": "glob", "query": pattern, "path": path, "sort": "path", "cursor": cursor}
+            result = _checked(await self._call("search", _given({**args, "limit": 5000}), "host"))
+            search = result.metadata.get("search")
+            details = search if isinstance(search, dict) else {}
+            found += result.output.splitlines()[: int(str(details.get("files", 0)))]
+            after = details.get("next_cursor")
+            if not isinstance(after, str):
+                return found
+            cursor = after
+
+    glob = blocking(glob_async)
+
+    @bridged
+    async def grep_async(
+        self,
+        pattern: str,
+        *,
+        path: str | None = None,
+        include: str | None = None,
+        context: int = 0,
+        output_mode: str = "content",
+        ignore_case: bool = False,
+        limit: int | None = None,
+    ) -> str:
+        """What ``search`` prints; the last line is the summary. Without ``limit`` up to 2000 matches."""
+        args: JsonObject = {
+            "mode": "grep",
+            "query": pattern,
+            "path": path,
+            "include": include,
+            "context": context,
+            "output_mode": output_mode,
+            "ignore_case": ignore_case,
+            "limit": 2000 if limit is None else limit,
+        }
+        return _text(await self._call("search", _given(args), "host"))
+
+    grep = blocking(grep_async)
+
+    async def _call(self, name: str, args: Mapping[str, Json], origin: Origin) -> ToolResult:
+        result = await self._engine.call_tool(name, dict(args), origin)
+        if result.error_kind == "unknown_tool":
+            raise UnknownToolError(result.output, result=result)
+        return result
+
+
+def _given(args: JsonObject) -> JsonObject:
+    return {name: value for name, value in args.items() if value is not None}
+
+
+def _checked(result: ToolResult) -> ToolResult:
+    if result.error_kind is not None:
+        raise ToolError(result.output, result=result)
+    return result
+
+
+def _text(result: ToolResult) -> str:
+    return _checked(result).output
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(member) for key, member in value.items()}
+    return [_copy(member) for member in value] if isinstance(value, list) else value
