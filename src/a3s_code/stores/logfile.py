@@ -226,9 +226,8 @@ def _copy(where: Disk, source: str, part: str, at_seq: int | None, session_id: s
     out = where.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND)
     try:
         write_all(where, out, header)
-        for line in read_log(source):
-            if position.seq == at_seq:
-                break
+        lines = read_log(source)
+        while position.seq != at_seq and (line := next(lines, None)) is not None:
             write_all(where, out, line.raw + b"\n")
             position = Position(line.fact.seq, line.sum, position.offset + len(line.raw) + 1)
         if at_seq is not None and position.seq != at_seq:
