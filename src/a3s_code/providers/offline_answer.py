@@ -228,7 +228,7 @@ def _file(question: Question, found: Evidence) -> list[str]:
             + (f" ({count(total, 'line')})" if total else "")
             + (f": {clip(words, 200)}" if words else "")
         )
-        outline = [Hit(path, number, text) for number, text in sorted(lines.items()) if _outlines(text)]
+        outline = [Hit(path, number, text) for number, text in sorted(lines.items()) if _outlines(path, text)]
         parts.append(
             "\n".join(item(hit) for hit in outline[:15]) or quotation(found, Hit(path, min(lines), ""), block=True)
         )
@@ -238,23 +238,11 @@ def _file(question: Question, found: Evidence) -> list[str]:
     return parts
 
 
-def _outlines(text: str) -> bool:
-    begins = (
-        "def ",
-        "async def ",
-        "class ",
-        "func ",
-        "fn ",
-        "pub ",
-        "export ",
-        "function ",
-        "interface ",
-        "type ",
-        "# ",
-        "## ",
-        "### ",
-    )
-    return text.lstrip().startswith(begins) if not text.startswith("#") else text.startswith(("# ", "## "))
+def _outlines(path: str, text: str) -> bool:
+    if path.endswith((".md", ".rst", ".txt")):
+        return text.startswith(("# ", "## ", "### "))
+    begins = ("def ", "async def ", "class ", "func ", "fn ", "pub ", "export ", "function ", "interface ", "type ")
+    return text.lstrip().startswith(begins)
 
 
 def _where(question: Question, found: Evidence) -> list[str]:
@@ -274,7 +262,7 @@ def _where(question: Question, found: Evidence) -> list[str]:
     second = next((one for one in best[1:4] if one.score > top.score * 0.7 and one.hit.path != top.hit.path), None)
     if second and (shown := quotation(found, second.hit, second.defines, 10)):
         parts.append(f"`{second.hit.path}:{second.hit.line}`\n\n{shown}")
-    others = [one.hit for one in best[1:] if one is not second and one.score > 0.4 * top.score][:8]
+    others = [one.hit for one in best[1:] if one is not second and (defined or one.score > 0.4 * top.score)][:8]
     parts.append("**Also, best first**\n\n" + "\n".join(item(hit) for hit in others) if others else "")
     named = [path for path in found.paths if place_weight(path) > -5]
     parts.append(f"Files named like it: {listing(named, 6)}" if named else "")

@@ -162,7 +162,7 @@ def _searches(terms: Sequence[Term], desk: Desk) -> list[Call]:
 def _second(question: Question, desk: Desk, found: Evidence) -> list[Call]:
     match question.kind:
         case "summary":
-            return desk.read((path, 1, 80) for path in landmarks(found, MANIFESTS))
+            return desk.read((path, 1, 80) for path in landmarks(found, (*MANIFESTS, "Makefile")))
         case "todos":
             return desk.read((hit.path, max(1, hit.line - 2), 6) for _, hit in rank_todos(found.hits)[:3])
         case "changes":

@@ -74,6 +74,7 @@ _CHANGE = re.compile(
     r"|update|make|move|replace|build|generate|rewrite|migrate|convert)\b"
 )
 _MOST_TERMS = 6
+_HEAD, _TAIL = 1200, 400
 
 
 class Term(msgspec.Struct, frozen=True):
@@ -94,6 +95,8 @@ class Question(msgspec.Struct, frozen=True):
 
 def understand(prompt: str) -> Question:
     """Rules tried in order; what none of them knows is a mixture of reading and searching."""
+    if len(prompt) > _HEAD + _TAIL:  # what is asked stands at either end; between them is pasted matter
+        prompt = f"{prompt[:_HEAD]}\n{prompt[-_TAIL:]}"
     words = prompt.lower()
     paths = tuple(dict.fromkeys(found.rstrip("./") for found in _PATH.findall(prompt)))[:4]
     terms = _terms(prompt, paths)
@@ -135,18 +138,18 @@ def _exact(text: str) -> Term:
 
 
 def _stem(word: str) -> str:
-    """``retries`` → ``retr(?:y|i)``-like: a prefix that the word's other forms share."""
+    """A prefix that the word's other forms share: ``retries`` → ``retr``."""
     for ending, least in (
         ("ization", 5),
         ("isation", 5),
         ("ation", 5),
         ("ies", 4),
         ("ing", 4),
-        ("ed", 4),
+        ("ed", 3),
         ("es", 4),
         ("s", 3),
     ):
-        if word.endswith(ending) and len(word) - len(ending) >= least:
+        if word.endswith(ending) and len(word) - len(ending) >= least and not word.endswith("eed"):
             word = word[: -len(ending)]
             break
     if len(word) > 4 and word[-1] in "ey":
