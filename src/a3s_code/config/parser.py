@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from a3s_code.config.lexer import Lexer, Token
 from a3s_code.config.secret import EnvVar
-from a3s_code.config.source import Source
+from a3s_code.config.source import Source, secretish
 from a3s_code.config.tree import Entry, EnvNode, Items, Node, Scalar, Table
 from a3s_code.errors import ConfigError
 
@@ -55,6 +55,12 @@ class _Parser:
             raise self.source.error(self.token.at, f"nested more than {MAX_DEPTH} deep")
         self.path.append(key)
 
+    def shown(self, key: Token) -> str:
+        """A key in the path of a syntax error: none where a secret may be near, and of the quoted ones, which may be
+        values whose own key was lost, the labels of blocks only."""
+        label = bool(self.path) and self.sees("{")
+        return str(key.value) if (key.kind == "word" or label) and not secretish(self.path) else "…"
+
     def body(self, at: int, closing: str | None, block: bool) -> Table:
         entries: dict[str, Entry] = {}
         while not self.at_end(closing):
@@ -76,7 +82,7 @@ class _Parser:
             raise self.expected("a key")
         key = self.advance()
         name = str(key.value)
-        self.enter(name)
+        self.enter(self.shown(key))
         if self.sees("=") or self.sees(":"):
             self.advance()
             self.put(entries, Entry(name, self.value(), key.at))
@@ -91,9 +97,10 @@ class _Parser:
         while self.token.kind in ("word", "text") and not self.token.new_line:
             names.append(self.advance())
         if not self.sees("{"):
+            self.source.guarded.extend((name.at, self.token.at) for name in names if name.kind == "text")
             raise self.expected("'=' and a value, or '{'" if len(names) == 1 else "'{' after the label")
         for label in names[1:]:
-            self.enter(str(label.value))
+            self.enter(self.shown(label))
         opening = self.advance()
         table = self.body(opening.at, "}", block=True)
         del self.path[len(self.path) - len(names) + 1 :]

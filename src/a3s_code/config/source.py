@@ -26,6 +26,16 @@ _NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,4})?")
 _WIDTH = 120
 
 
+def secretish(parts: Sequence[str]) -> bool:
+    """Whether a word in ``parts`` (keys, a line) says that a secret may be near."""
+    return any(map(_SECRETISH.search, parts))
+
+
+def _in_provider(path: Sequence[str]) -> bool:
+    """Whether ``path`` is of a provider and none of its models: there a misspelt key may hold the API key."""
+    return "providers" in path[:1] and "models" not in path
+
+
 class Source(msgspec.Struct, frozen=True):
     """``text`` is ``None`` for a configuration given as a mapping, whose errors name the field only. ``guarded`` are
     the stretches of the text, from offset to offset, in which the parser found a field that may be a secret."""
@@ -36,7 +46,7 @@ class Source(msgspec.Struct, frozen=True):
 
     def guard(self, path: Sequence[str], start: int, end: int) -> None:
         """Marks the entry at ``path``, written from ``start`` to ``end``, if what it says may be a secret."""
-        if any(map(_SECRETISH.search, path)):
+        if secretish(path) or (_in_provider(path) and len(path) > 2):
             self.guarded.append((start, end))
 
     def position(self, at: int) -> tuple[int, int]:
@@ -53,7 +63,7 @@ class Source(msgspec.Struct, frozen=True):
         start = at - (column - 1)
         text = self.text[start:].partition("\n")[0].removesuffix("\r")
         guarded = any(first < start + len(text) and start < last for first, last in self.guarded)
-        if guarded or any(map(_SECRETISH.search, (text, *path))):
+        if guarded or secretish((text, *path)) or _in_provider(path):
             text = "".join(_masked(piece) for piece in _PIECE.findall(text))
         text, caret = _window(text, column - 1)
         gutter = " " * len(str(line))
