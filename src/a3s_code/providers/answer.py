@@ -44,7 +44,12 @@ class AnswerDecoder:
             chunk = self._sniff(chunk)
         out: list[ModelDelta] = []
         for name, data in self._sse.feed(chunk):
-            if self._event(name, data, out):
+            try:
+                ended = self._event(name, data, out)
+            except MALFORMED as fault:
+                message = failures.clip(f"the provider sent a malformed event: {fault}")
+                raise LlmError(message, retryable=True) from fault
+            if ended:
                 self.complete = self.done = True
                 break
         return out
@@ -69,20 +74,15 @@ class AnswerDecoder:
             self._whole(bytes(self._held), out)
         elif not self.complete:
             for name, data in self._sse.finish():
-                self._last(name, data, out)
+                try:
+                    self.complete = self._event(name, data, out) or self.complete
+                except MALFORMED:
+                    raise failures.cut("in the middle of an event") from None
         if self._refused:
             raise LlmError(failures.clip(f"the provider refused to answer: {self._refusal or '(no reason given)'}"))
         if not self.complete:
             raise failures.cut("it ended without a finish reason" if self._size else "it was empty")
         return out
-
-    def _last(self, name: bytes, data: bytes, out: list[ModelDelta]) -> None:
-        try:
-            self.complete = self._event(name, data, out) or self.complete
-        except LlmError as error:
-            if isinstance(error.__cause__, MALFORMED):
-                raise failures.cut("in the middle of an event") from None
-            raise
 
     def _whole(self, body: bytes, out: list[ModelDelta]) -> None:
         try:
@@ -91,20 +91,18 @@ class AnswerDecoder:
             raise failures.cut(f"its JSON body is malformed ({fault})") from None
         if isinstance(parsed, list) or parsed.get("error"):
             raise failures.from_object(parsed)
-        self._event(b"", body, out)
+        try:
+            self._event(b"", body, out)
+        except MALFORMED as fault:
+            raise LlmError(failures.clip(f"the provider's answer has an unknown form: {fault}")) from None
         if not self.complete and not any(delta.text or delta.reasoning or delta.call for delta in out):
             said = failures.message_of(body[: failures.MESSAGE_BYTES])
             raise LlmError(failures.clip(f"the provider's answer holds no message: {said}"))
         self.complete = True  # a JSON body that parses is not cut
 
     def _event(self, name: bytes, data: bytes, out: list[ModelDelta]) -> bool:
-        """Adds what one event says to ``out``; tells whether it is the end mark."""
+        """Adds what one event says to ``out``; tells whether it is the end mark. Raises ``MALFORMED`` errors."""
         raise NotImplementedError
-
-    def _malformed(self, fault: BaseException) -> LlmError:
-        error = LlmError(failures.clip(f"the provider sent a malformed event: {fault}"), retryable=True)
-        error.__cause__ = fault
-        return error
 
     def _named(self, model: object, out: list[ModelDelta]) -> None:
         if isinstance(model, str) and model and not self._model:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
@@ -58,7 +58,7 @@ class HttpModel:
         self._headers: dict[str, str] | None = None
         self._secrets: tuple[str, ...] = ()
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
         """The answer, piece by piece. Each network chunk is decoded as a whole."""
         headers = self._headers or self._authorised()
         refs = self._unseen(request)

@@ -88,7 +88,8 @@ class HttpTransport:
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes, timeout_s: float) -> Exchange:
         """Sends ``body``; returns once the answer's head is there. Another status than 200 raises."""
-        session = self._session()
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop) or await self._open(loop)
         data = body if len(body) <= _BIG_BODY else io.BytesIO(body)
         try:
             async with asyncio.timeout(timeout_s):
@@ -116,28 +117,25 @@ class HttpTransport:
         sessions, self._sessions = self._sessions, {}
         here = asyncio.get_running_loop()
         for loop, session in sessions.items():
-            if loop is here:
-                await session.close()
-            elif loop.is_running():
+            if loop is not here and loop.is_running():
                 await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(session.close(), loop))
+            elif loop is here or loop.is_closed():
+                await session.close()
             else:
-                session.detach()
+                session.detach()  # its loop stands still: nobody can close it properly
 
-    def _session(self) -> aiohttp.ClientSession:
+    async def _open(self, loop: asyncio.AbstractEventLoop) -> aiohttp.ClientSession:
         if self._closed:
             raise LlmError("the provider's connections were closed")
-        loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
-        if session is None:
-            import aiohttp
+        import aiohttp
 
-            for old in [other for other in self._sessions if other.is_closed()]:
-                self._sessions.pop(old).detach()
-            self._timeouts = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-            session = self._sessions[loop] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
-                cookie_jar=aiohttp.DummyCookieJar(),
-            )
+        for old in [other for other in self._sessions if other.is_closed()]:
+            await self._sessions.pop(old).close()
+        self._timeouts = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+        session = self._sessions[loop] = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S),
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
         return session
 
     def _proxy(self, url: str) -> str | None:

@@ -69,10 +69,10 @@ class AnthropicDecoder(AnswerDecoder):
     def _event(self, name: bytes, data: bytes, out: list[ModelDelta]) -> bool:
         try:
             event = _decode(data)
-        except MALFORMED as fault:
-            if not data.strip() or data.strip() == b"[DONE]":
+        except MALFORMED:
+            if data.strip() in (b"[DONE]", b""):
                 return False
-            raise self._malformed(fault) from fault
+            raise
         kind = event.type
         if kind == "content_block_delta":
             if event.delta is not None:

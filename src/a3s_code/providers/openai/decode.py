@@ -72,12 +72,10 @@ class OpenAiDecoder(AnswerDecoder):
     def _event(self, name: bytes, data: bytes, out: list[ModelDelta]) -> bool:
         try:
             chunk = _decode(data)
-        except MALFORMED as fault:
-            if data.strip() == b"[DONE]":
-                return True
-            if not data.strip():
-                return False
-            raise self._malformed(fault) from fault
+        except MALFORMED:
+            if data.strip() in (b"[DONE]", b""):
+                return bool(data.strip())
+            raise
         if chunk.error:
             raise failures.from_object(chunk.error)
         if not self._model:
