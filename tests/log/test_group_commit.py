@@ -80,10 +80,7 @@ async def test_a_descriptor_is_closed_only_when_nobody_waits(tmp_path: Path) -> 
     assert disk.closed == [1002]
     disk.through.release()
     await again
-    syncer.submit(disk, 1003)
-    await begun(disk)
     assert disk.closed == [1002, 1001]
-    disk.through.release()
 
 
 def workers() -> list[threading.Thread]:

@@ -89,10 +89,10 @@ class Syncer:
             if fd not in outcome:
                 outcome[fd] = _sync(waiting.disk, fd)
             by_loop.setdefault(waiting.loop, []).append((waiting.future, outcome[fd]))
+        self._let_go(batch)  # first, so that who was woken can close at once
         for loop, settled in by_loop.items():
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
                 loop.call_soon_threadsafe(_resolve, settled)
-        self._let_go(batch)
 
     def _let_go(self, batch: list[_Waiting]) -> None:
         with self._guard:
