@@ -89,10 +89,7 @@ class BashTool:
 def _check(command: str, env: Mapping[str, str]) -> None:
     if not command.strip():
         raise _invalid("command: is blank")
-    try:
-        size = len(command.encode())
-    except UnicodeEncodeError:
-        raise _invalid("command: is not valid Unicode text") from None
+    size = len(command.encode())
     if size > _MAX_COMMAND_BYTES:
         raise _invalid(f"command: has {size} bytes, at most {_MAX_COMMAND_BYTES} allowed; put long text into a file")
     if "\0" in command:
