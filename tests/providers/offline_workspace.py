@@ -169,9 +169,12 @@ class Talk:
                 return text
             for call in calls:
                 self.calls.append(call)
-                output, failed = self.workspace.run(call)
+                output, failed = await self.run(call)
                 self.messages.append(ToolMessage(call.id, call.name, output, failed))
         raise AssertionError("the model never answered")
+
+    async def run(self, call: Call) -> tuple[str, bool]:
+        return self.workspace.run(call)
 
 
 def _call(delta: ModelDelta) -> Call:

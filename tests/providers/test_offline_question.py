@@ -66,6 +66,12 @@ def test_other_forms_of_a_word_are_found(word: str, others: list[str]) -> None:
     assert all(re.match(term.pattern, other) for other in others)
 
 
+def test_a_capitalised_word_beside_class_is_a_name() -> None:
+    """``Lexer class`` asks for that class, not for words like it."""
+    terms = understand("where is the pygments Lexer class?").terms
+    assert [(term.text, term.exact) for term in terms] == [("Lexer", True), ("pygments", False)]
+
+
 def test_odd_prompts_are_understood_as_something() -> None:
     """Regex characters, other scripts and endless text must neither fail nor take long."""
     for prompt in ("(((", "`[a-`", "北京在哪里", "x" * 20_000, "a/" * 5000, "'" * 999, "\x00\ud800"):

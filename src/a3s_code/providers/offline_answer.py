@@ -70,7 +70,7 @@ def _summary(question: Question, found: Evidence) -> list[str]:
     parts = [title, f"**{clip(known.about, 300)}** (`{known.source}`)" if known.about else ""]
     parts.append(f"> {clip(prose, 500)}\n>\n> — `{path}:{line}`" if prose else "")
     facts = []
-    files = found.known_files()
+    files = [path for path in found.known_files() if place_weight(path) > -5]
     spoken = languages(files)
     if spoken:
         more = "at least " if found.truncated else ""

@@ -132,7 +132,8 @@ def _first(question: Question, desk: Desk, found: Evidence) -> list[Call]:
         case "problems":
             calls += desk.grep("|".join(f"({rule})" for _, rule in SMELLS), limit=400)
         case "file":
-            calls += desk.read((path, 1, 120) for path in question.paths)
+            sure = [path for path in question.paths if "/" in path or not desk.search]  # a bare name may be anywhere
+            calls += desk.read((path, 1, 120) for path in sure)
             calls += [call for path in question.paths for call in desk.names(f"**/{path.rsplit('/', 1)[-1]}*", 20)]
         case _:
             calls += _searches(question.terms, desk)

@@ -31,6 +31,9 @@ _CODE_ENDINGS = (
 _PATH = re.compile(rf"[\w.-]+(?:/[\w.-]+)+/?|\b[\w-]+\.(?:{_CODE_ENDINGS.replace(' ', '|')})\b")
 _QUOTED = re.compile(r"`([^`\n]{2,80})`|\"([^\"\n]{2,80})\"|(?<!\w)'([^'\n]{2,80})'(?!\w)")
 _WORD = re.compile(r"[^\W\d]\w*(?:\.\w+)*")
+_NAMED = re.compile(
+    r"\b(?:class|type|struct|interface|enum|trait)\s+([A-Z]\w+)|\b([A-Z]\w+)\s+(?:class|type|struct|interface|enum|trait)\b"
+)
 _IDENTIFIER = re.compile(r"\w*_\w*|\w*[a-z0-9][A-Z]\w*|[A-Z]{2,}\w*|[A-Z]\w*[A-Z]\w*|\w+\.\w[\w.]*")
 _KINDS: tuple[tuple[Kind, re.Pattern[str]], ...] = (
     (
@@ -123,8 +126,13 @@ def _terms(prompt: str, paths: tuple[str, ...]) -> tuple[Term, ...]:
         rest = rest.replace(match[0], " ")
     for path in paths:
         rest = rest.replace(path, " ")
+    named = {name for pair in _NAMED.findall(rest) for name in pair}
     for word in _WORD.findall(rest):
-        if _IDENTIFIER.fullmatch(word) and word.lower() not in _STOP and not word.lower().startswith(("todo", "fixme")):
+        if (
+            (word in named or _IDENTIFIER.fullmatch(word))
+            and word.lower() not in _STOP
+            and not word.lower().startswith(("todo", "fixme"))
+        ):
             found.setdefault(word.lower(), _exact(word))
         elif len(word) > 2 and word.lower() not in _STOP:
             found.setdefault(word.lower(), Term(word.lower(), _stem(word.lower()), False))

@@ -39,7 +39,7 @@ SMELLS: tuple[tuple[str, str], ...] = (
 _SMELLS = tuple((name, re.compile(rule)) for name, rule in SMELLS)
 _URGENCY = {"FIXME": 3, "BUG": 3, "HACK": 2, "XXX": 2, "TODO": 1}
 _NOISE = re.compile(
-    r"(^|/)(vendor|vendored|_vendor|third_party|node_modules|dist|build|target|site-packages|\.venv)/|\.min\.|\.lock$|-lock\.|\.map$"
+    r"(^|/)(vendor|vendored|_vendor|third_party|node_modules|dist|build|target|site-packages|\.venv|__pycache__|[^/]+-info)/|\.min\.|\.lock$|-lock\.|\.map$"
     r"|\.(so|pyd|dll|dylib|pyc|png|jpe?g|gif|ico|pdf|zip|gz|whl)$"
 )
 _TESTS = re.compile(r"(^|/)(tests?|testing|spec|__tests__)/|(^|/)test_|_test\.|\.(test|spec)\.")

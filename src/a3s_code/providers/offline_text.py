@@ -100,7 +100,7 @@ def first_words(lines: dict[int, str]) -> tuple[int, str]:
             bare = bare.strip("/#*! ")
         elif not inside and bare:
             return 0, ""
-        if bare.strip("\"'- ="):
+        if bare.strip("\"'- =") and not bare.startswith(("SPDX", "Copyright", "Licensed", "(c)")):
             return number, bare.strip("\"'").split(". ")[0].rstrip(".")
     return 0, ""
 
