@@ -81,11 +81,11 @@ class HttpModel:
                 deltas = decoder.feed(chunk)
                 for delta in deltas:
                     yield delta
-                if decoder.complete and deltas:
+                if decoder.complete and deltas and not decoder.done:
                     exchange.expire_in(AFTER_FINISH_S)
             for delta in decoder.finish():
                 yield delta
-            if decoder.done:
+            if decoder.done and not exchange.ended:
                 await _drain(exchange)
         except LlmError as error:
             raise failures.scrubbed(error, self._secrets) from None

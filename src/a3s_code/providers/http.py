@@ -41,6 +41,11 @@ class Exchange:
     def headers(self) -> Mapping[str, str]:
         return {name.lower(): value for name, value in self._response.headers.items()}
 
+    @property
+    def ended(self) -> bool:
+        """Whether everything has come and was read."""
+        return self._content.at_eof()
+
     async def read(self) -> bytes:
         """The bytes that are there, waiting for some; empty at the end."""
         self._waiting_since = self._loop.time()
