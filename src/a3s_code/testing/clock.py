@@ -13,6 +13,9 @@ import math
 from collections.abc import Generator, Iterable
 from types import coroutine
 
+from a3s_code.ports.clock import HostEnvConfig
+from a3s_code.system.hostenv import ConfiguredEnv
+
 START_MS = 1_700_000_000_000
 
 
@@ -83,20 +86,7 @@ class SequentialEntropy:
         return self._jitters[(self._jitter - 1) % len(self._jitters)]
 
 
-class FixedTime:
-    """A ``HostEnv`` whose time stands still and whose ids count: the same inputs then give the same bytes."""
-
-    def __init__(self, now_ms: int, prefix: str) -> None:
-        self._now_ms = now_ms
-        self._entropy = SequentialEntropy(prefix)
-
-    def now_ms(self) -> int:
-        return self._now_ms
-
-    def new_id(self) -> str:
-        return self._entropy.new_id()
-
-
-def fixed_time(now_ms: int = START_MS, prefix: str = "id") -> FixedTime:
-    """A new ``HostEnv`` with a fixed time and ids ``<prefix>-1``, ``<prefix>-2``, …"""
-    return FixedTime(now_ms, prefix)
+def fixed_time(now_ms: int = START_MS, prefix: str = "id") -> ConfiguredEnv:
+    """A new ``HostEnv`` with one fixed time and ids ``<prefix>-1``, ``<prefix>-2``, …; its ``config`` is what
+    ``opts.host_env`` takes."""
+    return ConfiguredEnv(HostEnvConfig(prefix, now_ms), JumpingClock(now_ms), SequentialEntropy(prefix))
