@@ -11,7 +11,7 @@ import pytest
 from offline_workspace import Talk
 
 from a3s_code.cli.sample_repo import write_sample
-from a3s_code.core.content import UserMessage
+from a3s_code.core.content import AssistantMessage, Call, Message, ToolMessage, UserMessage
 from a3s_code.ports.model import Model, ModelRequest, ToolSpec
 from a3s_code.providers.offline import Scout
 
@@ -147,6 +147,21 @@ async def test_without_git_history_the_newest_files_are_named(sample: Path) -> N
     answer = await Talk(sample).ask("what changed recently?")
     assert "There is no git history here. The files changed last:" in answer
     assert "Not a git repository" in answer
+
+
+async def test_a_command_that_failed_is_no_history() -> None:
+    """What git prints about a missing repository must not be taken for commits."""
+    call = Call("1", "bash", {"command": "git log --date=short -n 15"})
+    output = "[stderr]\nfatal: not a git repository\n[exit code: 128]"
+    messages: list[Message] = [
+        UserMessage("what changed lately?"),
+        AssistantMessage("", calls=(call,)),
+        ToolMessage("1", "bash", output, is_error=True),
+    ]
+    request = ModelRequest("scout", messages, tools=())
+    text = "".join([delta.text async for delta in Scout().stream(request)])
+    assert text.startswith("There is no git history here.")
+    assert "bash: fatal: not a git repository" in text
 
 
 @pytest.mark.parametrize("tools", [(), (ToolSpec("program", "", {"type": "object"}),)])

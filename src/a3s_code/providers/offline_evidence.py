@@ -92,8 +92,9 @@ def gather(messages: Sequence[Message]) -> Evidence:
 def _take(found: Evidence, call: Call, message: ToolMessage) -> None:
     purpose = _purpose(call)
     lines = message.output.split("\n")
-    if message.is_error and purpose not in ("bash",):
-        found.failures.append(f"{call.name}: {lines[0][:160]}")
+    if message.is_error or lines[-1].startswith("[exit code:"):
+        said = next((line for line in lines if line.strip() and not line.startswith("[")), lines[0])
+        found.failures.append(f"{call.name}: {said[:160]}")
         return
     match purpose:
         case "ls":
