@@ -162,5 +162,4 @@ def test_usage_is_the_last_one_told_or_marked_as_estimated() -> None:
     told = assemble(ModelDelta(usage=Usage(1, 1, 2)), ModelDelta(usage=Usage(1, 5, 6)))[0].turn()
     assert told.usage == Usage(1, 5, 6)
     guessed = assemble(ModelDelta(text="x" * 9, reasoning="y" * 3), CallDelta(0, "a", "name", '{"p":1}'))[0]
-    assert guessed.turn().usage == Usage(0, 6, 6, estimated=True)
-    assert guessed.turn(prompt_chars=41).usage == Usage(11, 6, 17, estimated=True)
+    assert guessed.turn().usage == Usage(estimated=True)

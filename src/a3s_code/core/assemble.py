@@ -16,7 +16,7 @@ import msgspec
 from a3s_code.core.content import Call, JsonObject, Reasoning, Usage
 from a3s_code.core.delta import CallDelta, ModelDelta
 
-CHARS_PER_TOKEN: Final = 4
+UNCOUNTED: Final = Usage(estimated=True)
 
 
 class CallProgress(msgspec.Struct, frozen=True):
@@ -91,8 +91,8 @@ class Assembler:
             return tuple(self._announce())
         return ()
 
-    def turn(self, prompt_chars: int = 0) -> AssembledTurn:
-        """The whole turn. Usage that the provider never sent is estimated, the prompt's from ``prompt_chars``."""
+    def turn(self) -> AssembledTurn:
+        """The whole turn. Usage that the provider never sent stays 0 and is marked estimated (providers.md)."""
         self._close_thought()
         text = "".join(self._text)
         calls = self._finished_calls()
@@ -100,7 +100,7 @@ class Assembler:
             text=text,
             reasoning=tuple(self._reasoning),
             calls=calls,
-            usage=self._usage or self._estimate(len(text), prompt_chars),
+            usage=self._usage or UNCOUNTED,
             finish=self._finish,
             model=self._model,
         )
@@ -200,12 +200,6 @@ class Assembler:
                 raw = text.encode("utf-8", "replace").decode()
                 calls.append(Call(self._identify(call), call.name, {}, raw=raw, fault=fault))
         return tuple(calls)
-
-    def _estimate(self, text_chars: int, prompt_chars: int) -> Usage:
-        chars = text_chars + sum(len(thought.text) for thought in self._reasoning)
-        chars += sum(len(call.name) + sum(map(len, call.pieces)) for call in self._calls)
-        prompt, completion = -(-prompt_chars // CHARS_PER_TOKEN), -(-chars // CHARS_PER_TOKEN)
-        return Usage(prompt, completion, prompt + completion, estimated=True)
 
 
 def parse_arguments(text: str) -> tuple[JsonObject, str | None]:

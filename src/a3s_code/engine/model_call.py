@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from a3s_code.core import project
 from a3s_code.core.assemble import AssembledTurn, Assembler
-from a3s_code.core.content import Call, Usage, Verdict
-from a3s_code.core.decide.context import estimated_tokens
+from a3s_code.core.content import Call, Verdict
 from a3s_code.core.facts import ModelTurn
 from a3s_code.core.steps import Infer
 from a3s_code.engine.active import ActiveRun
@@ -33,18 +32,9 @@ async def infer(run: ActiveRun, step: Infer) -> None:
     if turn.finish == "content_filter":
         raise LlmError("The provider refused the content of this request or answer")
     calls = tuple(_judged(run, step, call) for call in turn.calls)
-    usage = _with_prompt(turn.usage, run)
-    fact = ModelTurn(turn.text, "model", calls, turn.reasoning, usage, turn.model or request.model, turn.finish)
+    fact = ModelTurn(turn.text, "model", calls, turn.reasoning, turn.usage, turn.model or request.model, turn.finish)
     run.append(fact)
-    run.trace("model_call", fact.model, started, "ok", usage=project.usage(usage))
-
-
-def _with_prompt(usage: Usage, run: ActiveRun) -> Usage:
-    """A provider that counted nothing: what the request took is estimated too."""
-    if not usage.estimated or usage.prompt_tokens:
-        return usage
-    prompt = estimated_tokens(run.view, run.rules)
-    return replace(usage, prompt_tokens=prompt, total_tokens=prompt + usage.completion_tokens)
+    run.trace("model_call", fact.model, started, "ok", usage=project.usage(turn.usage))
 
 
 def request_for(run: ActiveRun, step: Infer) -> ModelRequest:

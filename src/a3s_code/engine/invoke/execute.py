@@ -47,7 +47,6 @@ class _Stop:
         self._body, self._ctx, self._inv = body, ctx, inv
         self._why: ToolOutput | None = None
         self._timers: list[asyncio.TimerHandle] = []
-        self._limit_ms = parts.tool_timeout_ms
         body.add_done_callback(self._body_ended)
         inv.token.on_cancel(self._cancelled)
         if ctx.deadline is not None:
@@ -58,8 +57,7 @@ class _Stop:
         self._ask(failed("cancelled", "Cancelled", exit_code=130))
 
     def _timed_out(self) -> None:
-        limit = self._limit_ms if self._limit_ms is not None else 0
-        self._ask(failed("timeout", f"Timed out after {limit} ms", exit_code=124))
+        self._ask(failed("timeout", f"Timed out after {self._inv.limit_ms} ms", exit_code=124))
 
     def _ask(self, why: ToolOutput) -> None:
         if self._why is not None or self.ended.done():

@@ -17,7 +17,8 @@ from a3s_code.ports.toolbox import RegisteredTool
 
 
 class Invocation(msgspec.Struct, eq=False):
-    """``stack`` names the invocations it is nested in, outermost first; ``emit`` puts output on the event stream."""
+    """``stack`` names the invocations it is nested in, outermost first; ``emit`` puts output on the event stream.
+    ``limit_ms`` is what led to ``deadline``, for the message when it passes."""
 
     id: str
     name: str
@@ -29,6 +30,7 @@ class Invocation(msgspec.Struct, eq=False):
     started_at_ms: int = 0
     stack: tuple[str, ...] = ()
     deadline: float | None = None
+    limit_ms: int | None = None
     tool: RegisteredTool | None = None
 
     @property

@@ -83,12 +83,10 @@ class Kernel:
 
     def _context(self, inv: Invocation, started: float) -> ToolContext:
         parts = self._parts
-        limit = parts.tool_timeout_ms
-        deadline = inv.deadline
-        if limit is not None:
-            own = started + limit / 1000
-            deadline = own if deadline is None else min(own, deadline)
-        inv.deadline = deadline
+        limits = (parts.tool_timeout_ms, getattr(inv.registered.tool, "timeout_ms", None))
+        for limit in limits:
+            if limit is not None and (inv.deadline is None or started + limit / 1000 < inv.deadline):
+                inv.deadline, inv.limit_ms = started + limit / 1000, limit
 
         async def nested(name: str, args: Mapping[str, Json]) -> ToolResult:
             return await self._nested(inv, name, dict(args))
@@ -99,7 +97,7 @@ class Kernel:
             invocation_id=inv.id,
             origin=inv.origin,
             workspace=parts.workspace,
-            deadline=deadline,
+            deadline=inv.deadline,
             cancelled=asyncio.Event(),
             emit=inv.emit,
             invoke=nested,
@@ -118,6 +116,7 @@ class Kernel:
             emit=outer.emit,
             stack=(*outer.stack, outer.name),
             deadline=outer.deadline,
+            limit_ms=outer.limit_ms,
         )
         return result_of(inv, await self.invoke(inv))
 
