@@ -158,7 +158,7 @@ def test_reasoning_is_split_into_its_blocks() -> None:
 
 
 def test_usage_is_the_last_one_told_or_marked_as_estimated() -> None:
-    """Cumulative usage isn't added up; without any, four characters count as a token."""
+    """Cumulative usage isn't added up; usage that never came stays zero and is marked as estimated."""
     told = assemble(ModelDelta(usage=Usage(1, 1, 2)), ModelDelta(usage=Usage(1, 5, 6)))[0].turn()
     assert told.usage == Usage(1, 5, 6)
     guessed = assemble(ModelDelta(text="x" * 9, reasoning="y" * 3), CallDelta(0, "a", "name", '{"p":1}'))[0]
