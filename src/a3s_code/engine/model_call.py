@@ -1,7 +1,8 @@
 """One model turn. In: the conversation. Out: a ``model.turn`` fact with a verdict on each call, and events meanwhile.
 
-One rule: only a whole answer becomes a fact; an attempt that was cut leaves nothing behind but its events.
-Known weakness: an interrupted answer's text is lost to the conversation; readers of the stream have seen it.
+One rule: a call is only taken from a whole answer; an attempt that was cut leaves nothing behind but its events, an
+interrupted one its text.
+Known weakness: the tokens of an attempt that was cut or interrupted are not counted.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from msgspec.structs import replace
 
 from a3s_code.core import project
 from a3s_code.core.assemble import AssembledTurn, Assembler
-from a3s_code.core.content import Call, Verdict
+from a3s_code.core.content import Call, Usage, Verdict
 from a3s_code.core.facts import ModelTurn
 from a3s_code.core.steps import Infer
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.capabilities import capabilities_of
 from a3s_code.engine.retry import with_retries
+from a3s_code.engine.token import Interrupted
 from a3s_code.errors import CodeError, LlmError
 from a3s_code.ports.model import ModelDelta, ModelRequest
 
@@ -28,13 +30,25 @@ async def infer(run: ActiveRun, step: Infer) -> None:
     request = request_for(run, step)
     attempt = _Attempt(run, step, request)
     started = run.parts.env.now_ms()
-    turn = await with_retries(run, attempt, lambda: attempt.delivered)
+    try:
+        turn = await with_retries(run, attempt, lambda: attempt.delivered)
+    except Interrupted:
+        _keep_what_was_said(run, attempt, request)
+        raise
     if turn.finish == "content_filter":
         raise LlmError("The provider refused the content of this request or answer")
     calls = tuple(_judged(run, step, call) for call in turn.calls)
     fact = ModelTurn(turn.text, "model", calls, turn.reasoning, turn.usage, turn.model or request.model, turn.finish)
     run.append(fact)
     run.trace("model_call", fact.model, started, "ok", usage=project.usage(turn.usage))
+
+
+def _keep_what_was_said(run: ActiveRun, attempt: _Attempt, request: ModelRequest) -> None:
+    """An interrupted answer's text stays in the conversation: its reader has seen it. Calls and reasoning don't: they
+    may be cut in the middle."""
+    text = attempt.text()
+    if text:
+        run.append(ModelTurn(text, "model", (), (), Usage(estimated=True), request.model, "cancelled"))
 
 
 def request_for(run: ActiveRun, step: Infer) -> ModelRequest:
@@ -66,6 +80,11 @@ class _Attempt:
         self.step = step
         self.request = request
         self.delivered = False
+        self._assembler: Assembler | None = None
+
+    def text(self) -> str:
+        """What the present attempt has said so far."""
+        return self._assembler.turn().text if self._assembler is not None else ""
 
     async def __call__(self) -> AssembledTurn:
         self.run.emit(project.turn_started(self.step.turn))
@@ -74,7 +93,7 @@ class _Attempt:
     async def _stream(self) -> AssembledTurn:
         run = self.run
         run_id, turn = run.id, self.step.turn
-        assembler = Assembler(lambda position: f"{run_id}-t{turn}-c{position}", run.view.call_ids)
+        assembler = self._assembler = Assembler(lambda position: f"{run_id}-t{turn}-c{position}", run.view.call_ids)
         stream = run.parts.model.stream(self.request)
         try:
             async for delta in stream:

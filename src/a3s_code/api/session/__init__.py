@@ -8,9 +8,27 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from a3s_code.api.blocking import blocking, bridged
+from a3s_code.api.blocking import Home, blocking, bridged
 from a3s_code.api.session.tools import Tools
 from a3s_code.engine.token import CancelToken
+
+
+class SessionCancelToken:
+    """A session's token for any thread and any loop."""
+
+    def __init__(self, home: Home, token: CancelToken) -> None:
+        self._home = home
+        self._token = token
+
+    def cancel(self) -> None:
+        self._home.later(lambda: self._token.cancel("the session's token was cancelled"))
+
+    def is_cancelled(self) -> bool:
+        return self._token.is_cancelled()
+
+    async def wait_async(self) -> None:
+        """Returns once the token is cancelled."""
+        await self._home.bridge(self._token.wait_async, name="wait_async")
 
 
 class Session(Tools):
@@ -24,10 +42,10 @@ class Session(Tools):
 
     close = blocking(close_async)
 
-    def session_cancel_token(self) -> CancelToken:
-        """The parent of every run's token: cancelling it (on the home loop) stops all work, without the records and
-        hooks of ``close()``."""
-        return self._engine.token
+    def session_cancel_token(self) -> SessionCancelToken:
+        """The parent of every run's token: cancelling it stops all work, without the records and hooks of
+        ``close()``. It never unfires: later runs of the session end as cancelled at once."""
+        return SessionCancelToken(self._home, self._engine.token)
 
     def __enter__(self) -> Session:
         return self
