@@ -19,26 +19,16 @@ class Chain(Sequence[T], Generic[T]):
         self._items = list(items)
         self._length = len(self._items)
 
-    @classmethod
-    def _over(cls, items: list[T], length: int) -> Chain[T]:
-        chain: Chain[T] = cls.__new__(cls)
-        chain._items = items
-        chain._length = length
-        return chain
-
     def append(self, item: T) -> Chain[T]:
         """The chain with ``item`` at its end."""
         items = self._items
         if len(items) != self._length:
             items = items[: self._length]
         items.append(item)
-        return self._over(items, self._length + 1)
-
-    def extend(self, more: Iterable[T]) -> Chain[T]:
-        chain: Chain[T] = self
-        for item in more:
-            chain = chain.append(item)
-        return chain
+        longer: Chain[T] = Chain.__new__(Chain)
+        longer._items = items
+        longer._length = self._length + 1
+        return longer
 
     def tail(self, start: int) -> list[T]:
         """The items from ``start`` on, as a new list; costs what it returns."""
@@ -90,7 +80,7 @@ class IdSet:
         for name in ids:
             if name not in at:
                 at[name] = len(at)
-        longer = IdSet()
+        longer = IdSet.__new__(IdSet)
         longer._at = at
         longer._length = len(at)
         return longer

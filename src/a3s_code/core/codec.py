@@ -15,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from a3s_code.core.content import Json
+from a3s_code.core.digest import valid_text
 from a3s_code.core.facts import KINDS, Fact, FactData, UnknownData
 from a3s_code.errors import StoreError
 
@@ -109,20 +110,7 @@ def _body(fact: Fact) -> bytes:
     try:
         return _write(fact)[:-1]
     except UnicodeEncodeError:
-        return _write(_valid(msgspec.to_builtins(fact)))[:-1]
-
-
-def _valid(value: Any) -> Any:
-    """The same JSON value with valid text only: halves of a character are joined, lone ones become U+FFFD."""
-    match value:
-        case str():
-            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        case dict():
-            return {_valid(key): _valid(member) for key, member in value.items()}
-        case list() | tuple():
-            return [_valid(member) for member in value]
-        case _:
-            return value
+        return _write(valid_text(msgspec.to_builtins(fact)))[:-1]
 
 
 def _refused(fact: Fact, why: str) -> StoreError:
@@ -159,7 +147,7 @@ def verify(line: Line, previous_sum: str) -> bool:
 
 def encode_header(header: Header) -> bytes:
     values = (VERSION, header.thread, header.session_id, header.created_ms, header.logic)
-    return _write(_valid(dict(zip(_HEADER_KEYS, values, strict=True)) | header.more)) + b"\n"
+    return _write(valid_text(dict(zip(_HEADER_KEYS, values, strict=True)) | header.more)) + b"\n"
 
 
 def decode_header(line: bytes) -> Header:
@@ -187,4 +175,4 @@ def decode_header(line: bytes) -> Header:
 
 def same_session(header: Header, session_id: str) -> bool:
     """Whether the log belongs to ``session_id`` (which may hold text that a header can't)."""
-    return header.session_id == str(_valid(session_id))
+    return header.session_id == str(valid_text(session_id))

@@ -7,6 +7,7 @@ Known weakness: none known.
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import msgspec
 
@@ -17,17 +18,37 @@ _sorted = msgspec.json.Encoder(order="sorted")
 
 def canonical(value: Json) -> str:
     """Compact JSON with sorted members."""
-    return _sorted.encode(value).decode()
+    return _encoded(value).decode()
 
 
 def args_digest(args: JsonObject) -> str:
     """What an approval is bound to, beside the call's id: 32 hex digits."""
-    return hashlib.blake2b(_sorted.encode(args), digest_size=16).hexdigest()
+    return hashlib.blake2b(_encoded(args), digest_size=16).hexdigest()
 
 
-def call_identity(name: str, args: JsonObject) -> str:
-    """What makes two calls the same call to the duplicate guard (tools.md §2.3)."""
-    return f"{name} {args_digest(args)}"
+def encoded_size(value: Json) -> int:
+    """Bytes of the canonical form."""
+    return len(_encoded(value))
+
+
+def _encoded(value: Json) -> bytes:
+    try:
+        return _sorted.encode(value)
+    except UnicodeEncodeError:
+        return _sorted.encode(valid_text(value))
+
+
+def valid_text(value: Any) -> Any:
+    """The same JSON value with valid text only: halves of a character are joined, lone ones become U+FFFD."""
+    match value:
+        case str():
+            return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        case dict():
+            return {valid_text(key): valid_text(member) for key, member in value.items()}
+        case list() | tuple():
+            return [valid_text(member) for member in value]
+        case _:
+            return value
 
 
 def text_digest(text: str) -> str:

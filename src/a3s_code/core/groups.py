@@ -14,18 +14,15 @@ def together(state: CallState) -> bool:
     return state.call.parallel and state.call.verdict.decision == "allow" and state.call.fault is None
 
 
-def counts_as_step(turn: tuple[CallState, ...], call_id: str) -> bool:
-    """Whether starting this call begins a group that the step limit has not counted yet."""
-    at = next(i for i, state in enumerate(turn) if state.call.id == call_id)
-    if turn[at].counted or not together(turn[at]):
+def counts_as_step(turn: tuple[CallState, ...], state: CallState) -> bool:
+    """Whether starting this call is a step of its own, and not one with a neighbour that is at work."""
+    if state.attempts or not together(state):
         return True
-    return not any(state.counted for state in neighbours(turn, at))
+    return not any(other.attempts and other.open for other in _neighbours(turn, turn.index(state)))
 
 
-def neighbours(turn: tuple[CallState, ...], at: int) -> tuple[CallState, ...]:
+def _neighbours(turn: tuple[CallState, ...], at: int) -> tuple[CallState, ...]:
     """The group that call number ``at`` belongs to."""
-    if not together(turn[at]):
-        return (turn[at],)
     first, last = at, at
     while first > 0 and together(turn[first - 1]):
         first -= 1

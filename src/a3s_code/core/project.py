@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from a3s_code.core.content import Call, Json, JsonObject, Usage
-from a3s_code.core.decide.approvals import ASK_USER
+from a3s_code.core.decide.approvals import asks_person
 from a3s_code.core.facts import (
     CompactionDone,
     ConfirmationAnswered,
@@ -50,10 +50,8 @@ def of_fact(fact: Fact, view: View) -> Iterator[Event]:
         case ToolResulted(source=None) as result:
             yield from _tool_end(result, view)
         case ConfirmationAnswered() as answer:
-            yield (
-                "confirmation_received",
-                {"tool_id": answer.call, "approved": answer.approved, "reason": answer.reason},
-            )
+            received: JsonObject = {"tool_id": answer.call, "approved": answer.approved, "reason": answer.reason}
+            yield "confirmation_received", received
         case CompactionDone() as done:
             counts: JsonObject = {
                 "tokens_before": done.tokens_before,
@@ -148,7 +146,7 @@ def failed(message: str, code: str) -> Event:
 
 def parked(call: Call) -> Event:
     """A call that waits for a person."""
-    if call.name == ASK_USER and call.verdict.decision == "allow":
+    if asks_person(call):
         asked: JsonObject = {"tool_id": call.id, "question": call.args.get("question")}
         options: Json = call.args.get("options")
         return "user_question", asked | ({"options": options} if options else {})

@@ -13,29 +13,35 @@ import msgspec
 from a3s_code.core.chain import Chain, IdSet
 from a3s_code.core.content import Call, Message, ToolMessage, Usage
 from a3s_code.core.facts.runs import Cause, Closing, Failure
-from a3s_code.core.facts.tools import Outcome
 
 DUPLICATE_WINDOW = 8
+ASK_USER = "ask_user"
 
 
 class CallState(msgspec.Struct, frozen=True):
-    """A call of the last model turn. ``attempts`` counts ``tool.started``; ``approved`` is the answer that waits to
-    be used (a start uses it up); ``result`` is set once the call has its one result."""
+    """A call of the last model turn. ``digest`` is that of its arguments, ``attempts`` counts ``tool.started``;
+    ``must_ask`` says that it may not start without an answer, ``approved`` is the answer that waits to be used (a start
+    uses both up); ``result`` is set once the call has its one result."""
 
     call: Call
+    digest: str
     attempts: int = 0
     rerun: Literal["safe", "unsafe"] = "unsafe"
     read_only: bool = False
+    must_ask: bool = False
     approved: bool | None = None
     reject_reason: str | None = None
     answer: str | None = None
-    counted: bool = False
-    outcome: Outcome | None = None
     result: ToolMessage | None = None
 
     @property
     def open(self) -> bool:
         return self.result is None
+
+    @property
+    def identity(self) -> str:
+        """What makes two calls the same call to the duplicate guard (tools.md §2.3)."""
+        return f"{self.call.name} {self.digest}"
 
 
 class RunState(msgspec.Struct, frozen=True):
@@ -69,8 +75,11 @@ class View(msgspec.Struct, frozen=True):
     """A session's conversation and where it stands.
 
     ``messages`` is always well formed: a turn's results join it, in call order, once all are there; until then they
-    wait in ``turn``. ``generation`` grows whenever earlier messages were replaced. ``used``, ``rounds`` and
-    ``continuations`` count since the last prompt or steer.
+    wait in ``turn``. ``message_seqs`` holds the fact that each message came with, ``sides`` the ranges of messages that
+    ``history`` leaves out (an end of -1 is still open). ``generation`` grows whenever earlier messages were replaced.
+    ``used``, ``rounds`` and ``continuations`` count since the last prompt or steer. ``refused`` are the calls that the
+    duplicate guard refused since the last call that ran, each with its turn. ``compacted`` is true from a compaction
+    to the next model turn or prompt.
     """
 
     seq: int = 0
@@ -91,18 +100,19 @@ class View(msgspec.Struct, frozen=True):
     parse_faults: int = 0
     budget_denied: int | None = None
     recent: tuple[str, ...] = ()
-    refused: str | None = None
+    refused: tuple[tuple[str, int], ...] = ()
     repeated: str | None = None
     carried: int = 0
     reported_tokens: int = 0
-    compacted_at: int = 0
-    last_request: str | None = None
+    compacted: bool = False
     run: RunState | None = None
     closed: ClosedRun | None = None
 
     @property
     def open_calls(self) -> tuple[CallState, ...]:
-        return tuple(state for state in self.turn if state.result is None)
+        if self.ends_with != "assistant":
+            return ()
+        return tuple([state for state in self.turn if state.result is None])
 
     def call(self, call_id: str) -> CallState | None:
         for state in self.turn:

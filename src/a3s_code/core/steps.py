@@ -103,5 +103,5 @@ class Settle(msgspec.Struct, frozen=True, tag=True):
 
 
 Step: TypeAlias = Idle | Infer | Continue | Compact | Confirm | Question | Run | Record | Deny | Settle
-COUNTED: tuple[type[Step], ...] = (Infer, Compact, Run)
-"""The steps that the step limit counts."""
+LIMITED: tuple[type[Step], ...] = (Infer, Compact, Run, Continue)
+"""The steps that the step limit stops. ``Continue`` is no step, but leads to one."""

@@ -17,7 +17,7 @@ CHARS_PER_TOKEN = 4
 def rule(view: View, rules: Rules) -> Step | None:
     if not rules.auto_compact or view.run is None or view.ends_with not in ("user", "results"):
         return None
-    if view.run.compactions >= MAX_COMPACTIONS_PER_RUN or view.compacted_at == view.seq:
+    if view.run.compactions >= MAX_COMPACTIONS_PER_RUN or view.compacted:
         return None
     tokens = estimated_tokens(view, rules)
     return Compact(tokens) if tokens >= rules.window * rules.compact_threshold else None

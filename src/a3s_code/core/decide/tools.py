@@ -1,28 +1,34 @@
 """Calls that have no result. In: a view and the rules. Out: Record, Run, Deny, or nothing.
 
 One rule: calls are looked at in call order; what is refused gets its result without running.
-Known weakness: equal calls inside one parallel group are not seen as duplicates of each other.
+Known weakness: none known.
 """
 
 from __future__ import annotations
 
-from a3s_code.core.content import Json, JsonObject
+from a3s_code.core.content import Call, Json, JsonObject
 from a3s_code.core.decide.approvals import budget_left, is_question
 from a3s_code.core.decide.settle import unknown
-from a3s_code.core.digest import call_identity
+from a3s_code.core.facts.tools import Outcome
 from a3s_code.core.groups import together
 from a3s_code.core.rules import Rules
 from a3s_code.core.state import DUPLICATE_WINDOW, CallState, View
 from a3s_code.core.steps import Deny, Record, Recorded, Run, Step
 
+ROUNDS_USED_UP = "No tools are left in this turn (max_tool_rounds): answer in text"
+_OUTCOMES: dict[str, Outcome] = {"unknown_tool": "error", "cancelled": "cancelled"}
+
 
 def refusals(view: View, rules: Rules) -> Step | None:
     """Denied and malformed calls get their result at once, wherever they stand in the turn."""
-    refused = tuple(r for state in view.open_calls if (r := _refused_outright(state)) is not None)
+    waiting = view.open_calls
+    if not waiting:
+        return None
+    too_late = view.rounds > rules.max_tool_rounds
+    refused = tuple([r for state in waiting if (r := _refused_outright(state, too_late)) is not None])
     if refused:
         return Record(refused)
-    waiting = view.open_calls
-    if waiting and (recorded := _refused_in_turn(waiting[0], view, rules)) is not None:
+    if (recorded := _refused_in_turn(waiting[0], view, rules)) is not None:
         return Record((recorded,))
     return None
 
@@ -35,25 +41,34 @@ def rule(view: View, rules: Rules) -> Step | None:
     left = budget_left(view, rules)
     if left == 0 and rules.tool_budget is not None:
         return Deny(waiting[0].call, rules.tool_budget, view.used)
-    first = waiting[0]
-    if not together(first) or first.attempts:
-        return Run((first.call,))
-    group = []
+    group = _group(waiting, view.recent, rules.duplicate_threshold)
+    return Run(group[:left] or (waiting[0].call,))
+
+
+def _group(waiting: tuple[CallState, ...], recent: tuple[str, ...], threshold: int) -> tuple[Call, ...]:
+    """The calls that begin ``waiting`` and may run together, up to one that the others make a duplicate."""
+    group: list[Call] = []
     for state in waiting:
-        if not together(state) or state.attempts or is_question(state) or _is_duplicate(state, view, rules):
+        if not together(state) or state.attempts or is_question(state) or recent.count(state.identity) >= threshold:
             break
         group.append(state.call)
-    return Run(tuple(group[:left]))
+        recent = (*recent, state.identity)[-DUPLICATE_WINDOW:]
+    return tuple(group)
 
 
-def _refused_outright(state: CallState) -> Recorded | None:
+def _refused_outright(state: CallState, too_late: bool) -> Recorded | None:
+    """``too_late`` says that the turns with calls are used up."""
     call = state.call
     if call.fault is not None:
         text = f"Arguments for tool '{call.name}' are not a JSON object: {call.fault}"
         return Recorded(call, "error", text, "invalid_argument")
     if call.verdict.decision == "deny":
+        if state.attempts and state.rerun == "unsafe":
+            return unknown(state)
         kind = call.verdict.kind or "permission_denied"
-        return Recorded(call, "error" if kind == "unknown_tool" else "denied", call.verdict.reason, kind)
+        return Recorded(call, _OUTCOMES.get(kind, "denied"), call.verdict.reason, kind)
+    if too_late and state.attempts == 0:
+        return Recorded(call, "denied", ROUNDS_USED_UP, "limit_exceeded")
     return None
 
 
@@ -69,8 +84,8 @@ def _refused_in_turn(state: CallState, view: View, rules: Rules) -> Recorded | N
         return unknown(state)
     if is_question(state):
         return _question(state, view, rules)
-    if state.attempts == 0 and _is_duplicate(state, view, rules):
-        times = view.recent.count(call_identity(call.name, call.args))
+    times = view.recent.count(state.identity)
+    if state.attempts == 0 and times >= rules.duplicate_threshold:
         text = (
             f"Refused: identical call to '{call.name}' already ran {times} times in the last {DUPLICATE_WINDOW} "
             "calls; change the arguments or use the earlier result"
@@ -80,12 +95,12 @@ def _refused_in_turn(state: CallState, view: View, rules: Rules) -> Recorded | N
 
 
 def _question(state: CallState, view: View, rules: Rules) -> Recorded | None:
-    if state.answer is not None:
-        metadata: JsonObject = {"question_id": state.call.id, "answer": state.answer, "selected": _selected(state)}
-        return Recorded(state.call, "ok", state.answer, "", metadata)
     if view.run is not None and view.run.questions >= rules.question_cap:
         return Recorded(state.call, "error", "ask_user question cap exceeded", "limit_exceeded")
-    return None
+    if state.answer is None or budget_left(view, rules) == 0:
+        return None
+    metadata: JsonObject = {"question_id": state.call.id, "answer": state.answer, "selected": _selected(state)}
+    return Recorded(state.call, "ok", state.answer, "", metadata)
 
 
 def _selected(state: CallState) -> list[Json]:
@@ -100,8 +115,3 @@ def _selected(state: CallState) -> list[Json]:
 
 def _report_unknown(rules: Rules) -> bool:
     return rules.unknown_outcome == "report" or (rules.unknown_outcome == "ask" and not rules.can_ask)
-
-
-def _is_duplicate(state: CallState, view: View, rules: Rules) -> bool:
-    identity = call_identity(state.call.name, state.call.args)
-    return view.recent.count(identity) >= rules.duplicate_threshold
