@@ -165,6 +165,13 @@ def test_the_most_similar_region_is_shown() -> None:
     assert edit.most_similar("", "x") is None
 
 
+def test_similarity_stays_cheap_where_text_repeats() -> None:
+    """A long line of the same few characters is compared too, and found alike."""
+    found = edit.most_similar("ab " * 100_000, "ba " * 5_000)
+    assert found is not None
+    assert found[0] == 1
+
+
 def test_a_long_region_shows_five_lines() -> None:
     """However long the old text is, at most five lines are shown."""
     lines = [f"line number {n}" for n in range(20)]

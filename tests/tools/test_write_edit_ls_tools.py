@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from filetools import context, failing, names, refused, run
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from a3s_code.core.text.encoding import decode
 from a3s_code.ports.tool import ToolFailure
 from a3s_code.ports.workspace import Place
 from a3s_code.tools.edit import EditTool
@@ -217,6 +218,7 @@ def test_bytes_outside_the_edit_are_identical(
     width = {"utf-8": 1, "utf-16-le": 2, "utf-16-be": 2}.get(encoding, 4)
     first, last = b"".join(sides[0]), b"".join(sides[1])
     first = first[: len(first) // width * width]
+    assume(decode(mark + first).bom == mark)  # else the bytes after the mark make another one of it
     (root / "f").write_bytes(mark + first + "NEEDLE".encode(encoding) + last)
     try:
         edit(root, "NEEDLE", new)

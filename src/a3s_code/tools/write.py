@@ -37,7 +37,7 @@ class WriteTool:
     parameters = _SCHEMA
 
     def capabilities(self, args: Mapping[str, Json]) -> ToolCapabilities:
-        return ToolCapabilities(output_kind="diff")
+        return ToolCapabilities()
 
     def execute(self, args: JsonObject, ctx: ToolContext) -> ToolOutput:
         content = text(args, "content")
