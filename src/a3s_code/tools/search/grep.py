@@ -18,6 +18,8 @@ from a3s_code.tools.search.regex import Expression
 from a3s_code.tools.search.text import Reader, cut, encoding_of, lines_of, shown
 
 _BATCH_FILES = 128
+_HARD_BATCH_FILES = 1024  # each batch may cost a process
+_ORDINARY_LINE = 400
 _BATCH_BYTES = 4 * 1024 * 1024
 _LINES_AT_ONCE = 64  # between two looks at the clock
 
@@ -41,7 +43,8 @@ class Scan:
         self._guard = guard
 
     async def hits(self, files: list[Candidate]) -> AsyncGenerator[FileHits, None]:
-        for batch in _batches(files):
+        most = _BATCH_FILES if self._expression.max_line > _ORDINARY_LINE else _HARD_BATCH_FILES
+        for batch in _batches(files, most):
             read = await asyncio.to_thread(self._scan, batch)
             far = [lines for _, lines, hits in read if hits is None]
             found = iter(await self._apart.match(self._expression, far, self._ctx, self._guard) if far else ())
@@ -75,13 +78,13 @@ class Scan:
         return hits
 
 
-def _batches(files: Iterable[Candidate]) -> Iterator[list[Candidate]]:
+def _batches(files: Iterable[Candidate], most: int) -> Iterator[list[Candidate]]:
     batch: list[Candidate] = []
     size = 0
     for candidate in files:
         batch.append(candidate)
         size += candidate.size
-        if len(batch) == _BATCH_FILES or size >= _BATCH_BYTES:
+        if len(batch) == most or size >= _BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:

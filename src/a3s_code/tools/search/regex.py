@@ -12,10 +12,11 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from a3s_code.ports.tool import ToolFailure
 
+Tree: TypeAlias = list[tuple[str, Any]]  # what the parser makes of an expression: names and their operands
 _MAX_STEPS = 4e6  # some 10 to 40 ms
 _MAX_LINE = 1 << 30
 _NO_TEXT = "\ufffd"  # stands for bytes that could not be decoded, so it can't be looked for among the bytes
@@ -32,6 +33,7 @@ class Cost(NamedTuple):
 
 
 _ENDLESS = Cost(float("inf"), 0, 1)
+_ONE_LETTER = Cost(1, 0, 1)
 
 
 class Expression:
@@ -49,9 +51,8 @@ class Expression:
             raise _bad(str(error)) from None
         self.search = compiled.search
         self.flags = compiled.flags
-        tree = _tree(text, compiled.flags)
-        cost = _ENDLESS if tree is None else _sequence(tree)
-        self.max_line = _longest(cost)
+        tree = _parsed(text, compiled.flags)
+        self.max_line = 0 if tree is None else _longest(tree, bool(compiled.flags & re.IGNORECASE))
         self.literal = b"" if tree is None or compiled.flags & re.IGNORECASE else _literal(tree)
 
 
@@ -59,20 +60,55 @@ def _bad(problem: str) -> ToolFailure:
     return ToolFailure("invalid_argument", f"Invalid arguments for tool 'search':\n- query: bad pattern: {problem}")
 
 
-def _tree(text: str, flags: int) -> Iterable[tuple[Any, Any]] | None:
+def _parsed(text: str, flags: int) -> Tree | None:
     try:
         parse = importlib.import_module("re._parser").parse
     except (ImportError, AttributeError):
         return None
-    tree: Iterable[tuple[Any, Any]] = parse(text, flags & ~re.UNICODE)
-    return tree
+    return [(str(name), what) for name, what in parse(text, flags & ~re.UNICODE)]
 
 
-def _longest(cost: Cost) -> int:
-    per_place = cost.ways * max(1.0, cost.steps)
+def _longest(tree: Tree, any_case: bool) -> int:
+    """The longest line that costs at most ``_MAX_STEPS``. Besides the structure: an anchor at the start leaves one
+    place to try; nothing can fail after a repeat at the end and make it try again; and a repeat with one possible
+    length is a walk over the line, not a choice."""
+    anchored = bool(tree) and tree[0][0] == "AT" and str(tree[0][1]) in ("AT_BEGINNING", "AT_BEGINNING_STRING")
+    if tree and tree[-1][0] in _REPEATS and tree[-1][1][0] <= 1 and _sequence(tree[-1][1][2]) == _ONE_LETTER:
+        tree = [*tree[:-1], ("ANY", None)]
+    choices = [part for i, part in enumerate(tree) if any_case or not _is_walk(part, tree[i + 1 : i + 2])]
+    cost = _sequence(choices)
+    exponent = cost.degree + (not anchored) + (len(choices) < len(tree))
+    per_place = cost.ways * (cost.steps + len(tree) - len(choices))
     if per_place >= _MAX_STEPS:
         return 0
-    return min(_MAX_LINE, int((_MAX_STEPS / per_place) ** (1 / (cost.degree + 1))))
+    return min(_MAX_LINE, int((_MAX_STEPS / max(1.0, per_place)) ** (1 / exponent))) if exponent else _MAX_LINE
+
+
+def _is_walk(part: tuple[str, Any], following: Tree) -> bool:
+    """Whether ``part`` repeats a letter that can't be the one that must follow, so that it has one length only."""
+    if part[0] not in _REPEATS or not following or following[0][0] != "LITERAL":
+        return False
+    body = [(str(name), what) for name, what in part[1][2]]
+    return len(body) == 1 and body[0][0] in ("LITERAL", "NOT_LITERAL", "IN") and not _may_be(*body[0], following[0][1])
+
+
+def _may_be(name: str, what: Any, letter: int) -> bool:
+    """Whether a set of letters may hold ``letter``; yes when in doubt."""
+    if name == "LITERAL":
+        return bool(what == letter)
+    if name == "NOT_LITERAL":
+        return bool(what != letter)
+    if name == "RANGE":
+        return bool(what[0] <= letter <= what[1])
+    if name == "CATEGORY":
+        category, sign = str(what), chr(letter)
+        if category == "CATEGORY_SPACE":
+            return sign.isspace()
+        return category not in ("CATEGORY_WORD", "CATEGORY_DIGIT") or sign.isalnum() or sign == "_"
+    items = [(str(kind), item) for kind, item in what]
+    if items[0][0] == "NEGATE":
+        return ("LITERAL", letter) not in items
+    return any(_may_be(kind, item, letter) for kind, item in items)
 
 
 def _sequence(items: Iterable[tuple[Any, Any]]) -> Cost:
@@ -119,10 +155,10 @@ def _repeat(low: int, high: int, body: Iterable[tuple[Any, Any]]) -> Cost:
     return Cost(once.ways**high * (high - low + 1), once.degree * high, once.steps * high)
 
 
-def _literal(tree: Iterable[tuple[Any, Any]]) -> bytes:
+def _literal(tree: Tree) -> bytes:
     """The longest run of letters that a match can't do without."""
     longest = run = ""
     for name, what in tree:
-        run = run + chr(what) if str(name) == "LITERAL" else ""
+        run = run + chr(what) if name == "LITERAL" else ""
         longest = max(longest, run, key=len)
     return b"" if _NO_TEXT in longest else longest.encode("utf-8", "replace")
