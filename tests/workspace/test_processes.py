@@ -8,55 +8,13 @@ import signal
 import sys
 import threading
 import time
-import tracemalloc
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import ENV, bash, is_alive, pid_in
 
 from a3s_code.ports.process import ProcessOutcome
 from a3s_code.system.process import LocalProcesses
-
-ENV = {"PATH": os.environ["PATH"]}
-
-
-async def bash(
-    command: str,
-    cwd: Path,
-    *,
-    timeout_ms: int = 10_000,
-    cancelled: asyncio.Event | None = None,
-    on_text: Callable[[str], None] | None = None,
-    capture_bytes: int = 524_288,
-    stdin: bytes = b"",
-    grace_s: float = 2.0,
-) -> ProcessOutcome:
-    return await LocalProcesses(grace_s=grace_s).run(
-        ["bash", "--noprofile", "--norc", "-c", command],
-        cwd=str(cwd),
-        env=ENV,
-        timeout_ms=timeout_ms,
-        cancelled=cancelled or asyncio.Event(),
-        on_text=on_text,
-        capture_bytes=capture_bytes,
-        stdin=stdin,
-    )
-
-
-def is_alive(pid: int) -> bool:
-    """Whether the process runs (one that ended and was not waited for by its new parent does not)."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
-
-
-async def pid_in(file: Path) -> int:
-    """The process id that a command wrote into ``file``, once it did."""
-    while not (file.exists() and file.read_text().endswith("\n")):
-        await asyncio.sleep(0.005)
-    return int(file.read_text())
 
 
 async def test_output_and_exit_code_come_back(tmp_path: Path) -> None:
@@ -102,33 +60,6 @@ async def test_own_session_and_group(tmp_path: Path) -> None:
     outcome = await bash('read -r _ _ _ _ group session _ < /proc/$$/stat; echo "$$ $group $session"', tmp_path)
     assert len(set(outcome.stdout.text.split())) == 1
     assert os.getsid(0) != int(outcome.stdout.text.split()[0])
-
-
-async def test_deltas_arrive_as_they_are_read(tmp_path: Path) -> None:
-    """Text is passed on while the command still runs, and characters split between reads stay whole."""
-    seen: list[str] = []
-    go = tmp_path / "go"
-    task = asyncio.ensure_future(
-        bash(
-            rf"printf '\xe5'; until [ -e {go} ]; do :; done; printf '\x8c\x97'; echo x >&2",
-            tmp_path,
-            on_text=seen.append,
-        )
-    )
-    first = await bash("echo early", tmp_path, on_text=seen.append)
-    assert seen == ["early\n"]
-    go.touch()
-    await task
-    assert first.exit_code == 0
-    assert sorted(seen[1:]) == ["x\n", "北"]
-
-
-async def test_a_character_that_never_ends_is_passed_on(tmp_path: Path) -> None:
-    """A stream that ends inside a character says so in its last delta."""
-    seen: list[str] = []
-    outcome = await bash(r"printf 'a\xe5\x8c'", tmp_path, on_text=seen.append)
-    assert "".join(seen) == outcome.stdout.text == "a\ufffd"
-    assert outcome.stdout.lossy
 
 
 async def test_timeout_ends_the_whole_pipeline(tmp_path: Path) -> None:
@@ -282,37 +213,6 @@ async def test_a_cancelled_task_ends_the_group_before_it_propagates(tmp_path: Pa
         await task
     assert not Path(f"/proc/{leader}").exists(), "ended and waited for"
     assert not is_alive(int(child.read_text()))
-
-
-async def test_gigabytes_of_output_in_bounded_memory(tmp_path: Path) -> None:
-    """Head and tail are kept, the total is exact, and memory does not follow the volume."""
-    tracemalloc.start()
-    outcome = await bash("echo begin; yes | head -c 200000000; echo end", tmp_path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert outcome.stdout.total == 200_000_010
-    assert outcome.stdout.omitted == 200_000_010 - 2 * 524_288
-    assert outcome.stdout.text.startswith("begin\ny\n")
-    assert outcome.stdout.text.endswith("y\nend\n")
-    assert f"\n[… {outcome.stdout.omitted} bytes omitted …]\n" in outcome.stdout.text
-    assert peak < 12_000_000
-
-
-async def test_cuts_fall_between_characters(tmp_path: Path) -> None:
-    """F04: no cut makes a replacement character, and kept and omitted bytes add up."""
-    for extra in range(4):
-        outcome = await bash(f"printf '%{extra}s' ''; printf '北%.0s' {{1..3000}}", tmp_path, capture_bytes=1000)
-        head, marker, tail = outcome.stdout.text.split("\n")
-        assert set(head.strip() + tail) == {"北"}
-        assert not outcome.stdout.lossy
-        assert marker == f"[… {outcome.stdout.omitted} bytes omitted …]"
-        assert len((head + tail).encode()) + outcome.stdout.omitted == outcome.stdout.total
-
-
-async def test_undecodable_bytes_are_shown_and_flagged(tmp_path: Path) -> None:
-    """F05: bytes that are no UTF-8 become replacement characters, with the stream marked lossy."""
-    outcome = await bash(r"printf 'a\xff\xfeb'", tmp_path)
-    assert (outcome.stdout.text, outcome.stdout.total, outcome.stdout.lossy) == ("a\ufffd\ufffdb", 4, True)
 
 
 async def test_many_at_once_leave_the_loop_free(tmp_path: Path) -> None:
