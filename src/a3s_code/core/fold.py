@@ -31,7 +31,7 @@ from a3s_code.core.facts import (
 from a3s_code.core.facts.tools import Outcome
 from a3s_code.core.foldcompaction import compaction, size_of
 from a3s_code.core.groups import counts_as_step
-from a3s_code.core.state import ASK_USER, DUPLICATE_WINDOW, CallState, ClosedRun, RunState, View
+from a3s_code.core.state import DUPLICATE_WINDOW, CallState, ClosedRun, RunState, View
 
 MISSING_RESULT = "No result was recorded for this call."
 FROM_HISTORY = Verdict("deny", "This call came with the history and was not run.", "cancelled")
@@ -174,7 +174,7 @@ def _counted(view: View, state: CallState, outcome: Outcome) -> Changes:
         if any(other == identity and turn < view.turns for other, turn in view.refused):
             changes["repeated"] = identity
     if (run := view.run) is not None:
-        asked = outcome == "ok" and state.call.name == ASK_USER
+        asked = outcome == "ok" and state.answer is not None
         tool_calls = run.tool_calls + bool(state.attempts)
         changes["run"] = replace(run, tool_calls=tool_calls, questions=run.questions + asked)
     return changes

@@ -1,6 +1,6 @@
-"""Which calls of a turn may run together. In: the calls of a turn. Out: groups, in call order.
+"""Which calls of a turn may run together. In: the calls of a turn. Out: yes or no.
 
-One rule: neighbours that are allowed and parallel-safe form one group; every other call is a group of its own.
+One rule: neighbours among the open calls that are allowed and parallel-safe run together; every other call runs alone.
 Known weakness: a read behind a write waits for it, even of another file.
 """
 
@@ -15,17 +15,7 @@ def together(state: CallState) -> bool:
 
 
 def counts_as_step(turn: tuple[CallState, ...], state: CallState) -> bool:
-    """Whether starting this call is a step of its own, and not one with a neighbour that is at work."""
+    """Whether starting this call is a step of its own: it begins anew, or nothing that it may run beside is at work."""
     if state.attempts or not together(state):
         return True
-    return not any(other.attempts and other.open for other in _neighbours(turn, turn.index(state)))
-
-
-def _neighbours(turn: tuple[CallState, ...], at: int) -> tuple[CallState, ...]:
-    """The group that call number ``at`` belongs to."""
-    first, last = at, at
-    while first > 0 and together(turn[first - 1]):
-        first -= 1
-    while last + 1 < len(turn) and together(turn[last + 1]):
-        last += 1
-    return turn[first : last + 1]
+    return not any(other.attempts and other.open and together(other) for other in turn)

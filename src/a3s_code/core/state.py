@@ -15,7 +15,6 @@ from a3s_code.core.content import Call, Message, ToolMessage, Usage
 from a3s_code.core.facts.runs import Cause, Closing, Failure
 
 DUPLICATE_WINDOW = 8
-ASK_USER = "ask_user"
 
 
 class CallState(msgspec.Struct, frozen=True):

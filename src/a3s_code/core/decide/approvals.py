@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from a3s_code.core.content import Call
 from a3s_code.core.rules import Rules
-from a3s_code.core.state import ASK_USER, CallState, View
+from a3s_code.core.state import CallState, View
 from a3s_code.core.steps import Confirm, Question, Step
+
+ASK_USER = "ask_user"
 
 
 def rule(view: View, rules: Rules) -> Step | None:
