@@ -88,5 +88,5 @@ def test_importing_the_package_is_cheap() -> None:
     look = "import sys; before = set(sys.modules); import a3s_code; print(*sorted(set(sys.modules) - before))"
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.split()
     assert "a3s_code" in found
-    dear = {"aiohttp", "asyncio", "jsonschema_rs", "rich", "prompt_toolkit", "pathspec", "ssl", "sqlite3", "subprocess"}
+    dear = {"aiohttp", "asyncio", "jsonschema_rs", "rich", "prompt_toolkit", "ssl", "sqlite3", "subprocess"}
     assert dear.intersection(found) == set()
