@@ -148,14 +148,9 @@ class Agent:
 
 
 def _dropped(home: Home, engine: EngineSession) -> None:
-    """A session went away without ``close()``: its lock and descriptor are given back. A run at work goes on, as it
-    holds its own."""
+    """A session went away without ``close()``: its lock and descriptor are given back. No run of it is at work, as that
+    would hold it."""
     if engine.closed:
         return
     _log.debug("session %s was dropped without close()", engine.parts.session_id)
-
-    def release() -> None:
-        if engine.active is None:
-            engine.writer.release()
-
-    home.later(release)
+    home.later(engine.writer.release)

@@ -144,13 +144,13 @@ def failed(message: str, code: str) -> Event:
     return "error", {"message": message, "code": code}
 
 
-def parked(call: Call) -> Event:
-    """A call that waits for a person."""
+def parked(call: Call, reason: str) -> Event:
+    """A call that waits for a person, and why."""
     if asks_person(call):
         asked: JsonObject = {"tool_id": call.id, "question": call.args.get("question")}
         options: Json = call.args.get("options")
         return "user_question", asked | ({"options": options} if options else {})
     return (
         "confirmation_required",
-        {"tool_id": call.id, "tool_name": call.name, "args": call.args, "reason": call.verdict.reason},
+        {"tool_id": call.id, "tool_name": call.name, "args": call.args, "reason": reason},
     )

@@ -14,7 +14,7 @@ from a3s_code.core.events.envelope import AgentEvent
 from a3s_code.core.facts import Fact, FactData
 from a3s_code.core.project import Event, of_fact, output_delta
 from a3s_code.core.rules import Rules
-from a3s_code.core.state import ClosedRun, View
+from a3s_code.core.state import ClosedRun, RunState, View
 from a3s_code.engine.fanout import Fanout
 from a3s_code.engine.invoke.invocation import Invocation
 from a3s_code.engine.invoke.kernel import Kernel
@@ -27,7 +27,8 @@ from a3s_code.errors import CodeError
 
 
 class ActiveRun:
-    """``closing`` is set while the session closes; ``outcome`` and ``error`` are set once ``finished`` is done."""
+    """``closing`` is set while the session closes; ``outcome`` and ``error`` are set once ``finished`` is done.
+    ``latest`` is what the log last said of the run, also when it takes no closing fact."""
 
     def __init__(
         self, run_id: str, parts: Parts, writer: Writer, kernel: Kernel, token: CancelToken, record: RunRecord
@@ -42,6 +43,8 @@ class ActiveRun:
         self.fanout = Fanout(record.recorder)
         self.error: CodeError | None = None
         self.outcome: ClosedRun | None = None
+        self.latest: RunState | None = None
+        self.owner: object = None
         self.deadline_hit = False
         self.traces: deque[JsonObject] = deque(maxlen=0)
         self.worktime = WorkTime(parts.max_execution_time_ms, parts.clock, self._out_of_time)
@@ -70,6 +73,7 @@ class ActiveRun:
 
     def on_fact(self, fact: Fact, view: View) -> None:
         """Publishes the events of a fact of this run."""
+        self.latest = view.run or self.latest
         for event in of_fact(fact, view):
             self.emit(event)
         self.answered.set()
@@ -93,4 +97,5 @@ class ActiveRun:
         """Adds one line to the session's trace."""
         now = self.parts.env.now_ms()
         line: JsonObject = {"type": kind, "run_id": self.id, "name": name, "outcome": outcome}
-        self.traces.append({**line, "started_ms": started_ms, "took_ms": now - started_ms, **more})
+        times: JsonObject = {"started_ms": started_ms, "took_ms": now - started_ms}
+        self.traces.append({**line, **times, **more, **self.parts.labels.present()})

@@ -12,19 +12,25 @@ from a3s_code.core.decide.approvals import asks, is_question
 from a3s_code.core.digest import args_digest
 from a3s_code.core.facts import ConfirmationAnswered, QuestionAnswered
 from a3s_code.core.rules import Rules
-from a3s_code.core.state import View
+from a3s_code.core.state import CallState, View
 from a3s_code.engine.active import ActiveRun
+
+BEGAN_BEFORE = (
+    "This call had begun when the run was interrupted; whether it took effect is not known. Approve it to run it once "
+    "more, or reject it to have the model look at the present state first."
+)
 
 
 async def park(run: ActiveRun, calls: tuple[Call, ...]) -> None:
     """Publishes what is asked, once each, and waits until the log changes. Nothing but an answer, a cancel or a close
-    ends the wait."""
+    ends the wait; one that comes before the event is published counts too."""
+    at = run.view.seq
     await run.durable()
     for call in calls:
-        if call.id not in run.published:
+        state = run.view.call(call.id)
+        if call.id not in run.published and state is not None:
             run.published.add(call.id)
-            run.emit(project.parked(call))
-    at = run.view.seq
+            run.emit(project.parked(call, why_asked(state)))
     run.parked, run.record.status = True, "parked"
     run.worktime.pause()
     try:
@@ -37,6 +43,11 @@ async def park(run: ActiveRun, calls: tuple[Call, ...]) -> None:
             run.worktime.start()
 
 
+def why_asked(state: CallState) -> str:
+    """What the host is told: the verdict's reason, or that the call may have had its effect already."""
+    return BEGAN_BEFORE if state.attempts and not state.must_ask else state.call.verdict.reason
+
+
 def pending_confirmations(view: View, rules: Rules) -> list[JsonObject]:
     """What waits for ``confirm_tool_use``, in call order."""
     waiting = [state for state in view.open_calls if asks(state, rules)]
@@ -45,7 +56,7 @@ def pending_confirmations(view: View, rules: Rules) -> list[JsonObject]:
             "tool_id": state.call.id,
             "tool_name": state.call.name,
             "args": state.call.args,
-            "reason": state.call.verdict.reason,
+            "reason": why_asked(state),
             "run_id": view.run.id if view.run else None,
             "since_ms": view.turn_ms,
         }

@@ -41,8 +41,12 @@ def no_attachments() -> tuple[AttachmentRef, ...]:
     return ()
 
 
+def no_owner() -> None:
+    """An engine that belongs to nothing but whoever holds it."""
+
+
 class EngineSession:
-    """The engine of one session; ``active`` is the run at work."""
+    """The engine of one session; ``active`` is the run at work, which keeps what ``owner`` gives alive."""
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -54,6 +58,7 @@ class EngineSession:
         self.kernel = Kernel(parts, self._trace_call)
         self.active: ActiveRun | None = None
         self.closed = False
+        self.owner: Callable[[], object] = no_owner
         self._gate = Gate(parts.session_id)
 
     # Conversation
@@ -149,6 +154,7 @@ class EngineSession:
         record = self.book.open(opened, self.parts.env.now_ms(), self.writer.view)
         run = ActiveRun(opened.run, self.parts, self.writer, self.kernel, self.token.child(), record)
         run.traces = self.book.traces
+        run.owner = self.owner()
         self.active = run
         try:
             run.append(opened, *facts)
@@ -191,12 +197,14 @@ class EngineSession:
     def _put_away(self, run: ActiveRun) -> None:
         if run.closing and (run.outcome is None or run.outcome.status != "completed"):
             run.error = SessionClosed(f"Session '{self.parts.session_id}' is closed")
-        if run.outcome is None and run.error is not None and not run.parked:
+        if run.outcome is None and run.error is not None:
             run.emit(project.failed(str(run.error), run.error.code))
-            run.record.fail(run.error, self.parts.env.now_ms())
+            if not run.parked:
+                run.record.fail(run.error, self.parts.env.now_ms())
         if run.outcome is None and run.parked:
             run.record.status = "parked"
         run.fanout.end()
+        run.owner = None
         self.active = None
         self._gate.leave()
         run.finished.set_result(None)
@@ -231,19 +239,22 @@ class EngineSession:
 
     async def confirm(self, call_id: str, approved: bool, reason: str | None) -> bool:
         """True once the answer is durable; false when that call does not wait."""
-        await self.ready()
-        fact = approvals.confirmation(self.writer.view, self.parts.rules, call_id, approved, reason)
-        return await self._answered(fact)
+        return await self._answered(
+            lambda view: approvals.confirmation(view, self.parts.rules, call_id, approved, reason)
+        )
 
     async def answer(self, call_id: str, text: str) -> bool:
-        await self.ready()
-        return await self._answered(approvals.answer(self.writer.view, call_id, text))
+        return await self._answered(lambda view: approvals.answer(view, call_id, text))
 
-    async def _answered(self, fact: FactData | None) -> bool:
-        run = self.writer.view.run
-        if fact is None or run is None:
+    async def _answered(self, answer: Callable[[View], FactData | None]) -> bool:
+        await self.ready()
+        if answer(self.writer.view) is None:
             return False
         self.check_open()
+        self.writer.acquire()  # another process may have answered since this one looked
+        fact, run = answer(self.writer.view), self.writer.view.run
+        if fact is None or run is None:
+            return False
         self.writer.append(run.id, fact)
         await self.writer.durable()
         return True

@@ -7,11 +7,18 @@ Known weakness: work that swallows ``CancelledError`` ends when it likes; tools 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
+from types import coroutine
 from typing import Any, TypeVar
 from weakref import WeakSet
 
 T = TypeVar("T")
+
+
+@coroutine
+def _let_the_cancel_arrive() -> Generator[None, None, None]:
+    """Work that fired its own token and then ended without waiting has its cancellation still before it."""
+    yield
 
 
 class Interrupted(Exception):
@@ -87,7 +94,10 @@ class CancelToken:
         assert task is not None
         self._guarded = task
         try:
-            return await work
+            result = await work
+            if self.is_cancelled():
+                await _let_the_cancel_arrive()
+            return result
         except asyncio.CancelledError:
             if not self.is_cancelled():
                 raise

@@ -70,6 +70,7 @@ async def _finish_together(run: ActiveRun, ready: list[Invocation]) -> None:
     finally:
         for task in work:
             task.cancel()
+        await asyncio.wait(work)
 
 
 def _judged_stricter(run: ActiveRun, call: Call) -> bool:

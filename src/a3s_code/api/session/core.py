@@ -6,12 +6,13 @@ Known weakness: none known.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING
 
 from a3s_code.api.blocking import Home
 from a3s_code.api.result import AgentResult
 from a3s_code.core.content import JsonObject
-from a3s_code.core.state import ClosedRun
+from a3s_code.core.state import ClosedRun, RunState
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.session import EngineSession
 from a3s_code.errors import BudgetExhausted, CodeError, LlmError, SessionClosed, StepLimit, StoreError
@@ -32,6 +33,7 @@ class SessionCore:
         self._home = home
         self._engine = engine
         self._warnings = warnings
+        engine.owner = weakref.ref(self)
 
     @property
     def session_id(self) -> str:
@@ -81,9 +83,22 @@ class SessionCore:
 
 
 def result_of(closed: ClosedRun) -> AgentResult:
-    """What a settled run gives its caller."""
-    run = closed.run
-    reason = closed.stop_reason
+    """What a settled run gives its caller; a failed one raises."""
+    if closed.error is not None:
+        raise _error_of(closed)
+    return _result(closed.run, closed.stop_reason)
+
+
+def _error_of(closed: ClosedRun) -> CodeError:
+    failure = closed.error
+    assert failure is not None
+    kind = _BY_CODE.get(failure.code)
+    error = CodeError(failure.message, failure.code) if kind is None else kind(failure.message)
+    error.result = _result(closed.run, closed.stop_reason)
+    return error
+
+
+def _result(run: RunState, reason: str = "done") -> AgentResult:
     return AgentResult(
         text=run.text,
         run_id=run.id,
@@ -100,15 +115,9 @@ def result_of(closed: ClosedRun) -> AgentResult:
 
 def outcome_of(run: ActiveRun) -> AgentResult:
     """The result of a run that has ended, or its error with the partial result in ``.result``."""
-    error = run.error
-    if error is None and run.outcome is not None and run.outcome.error is not None:
-        failure = run.outcome.error
-        error = _BY_CODE.get(failure.code, CodeError)(failure.message) if failure.code in _BY_CODE else None
-        error = error or CodeError(failure.message, failure.code)
-    if error is None and run.outcome is not None:
+    if run.error is None and run.outcome is not None:
         return result_of(run.outcome)
-    if error is None:
-        error = CodeError("The run ended without a result")
-    if run.outcome is not None:
-        error.result = result_of(run.outcome)
+    error = run.error or CodeError("The run ended without a result")
+    if run.latest is not None:
+        error.result = _result(run.latest)
     raise error

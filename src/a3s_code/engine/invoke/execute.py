@@ -9,17 +9,21 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from a3s_code.core.content import Json
+from a3s_code.core.digest import canonical
 from a3s_code.engine.invoke.invocation import Invocation, failed
 from a3s_code.engine.parts import Parts
 from a3s_code.ports.tasks import spawn
-from a3s_code.ports.tool import ToolContext, ToolFailure, ToolOutput
+from a3s_code.ports.tool import Attachment, ToolContext, ToolFailure, ToolOutput
 
 GRACE_S = 5.0
 DEADLINE_SLACK_S = 0.25
+_INT_LIMIT = 2**63
+_MEMBERS: dict[str, type] = {"output": str, "exit_code": int, "metadata": dict, "attachments": tuple}
 _log = logging.getLogger("a3s_code")
 
 
@@ -32,6 +36,7 @@ async def execute(inv: Invocation, ctx: ToolContext, parts: Parts) -> ToolOutput
     except asyncio.CancelledError:
         ctx.cancelled.set()
         body.cancel()
+        await asyncio.wait([body], timeout=GRACE_S)
         raise
     finally:
         stop.disarm()
@@ -99,7 +104,7 @@ async def _body(inv: Invocation, ctx: ToolContext, parts: Parts) -> ToolOutput:
         else:
             output = await parts.callbacks.in_thread(run, inv.args, ctx)
     except ToolFailure as failure:
-        return failure_output(failure)
+        return as_output(failure_output(failure), inv.name)
     except Exception as error:  # noqa: BLE001  whatever a tool raises is its result, never the run's end
         _log.debug("tool %s raised", inv.name, exc_info=error)
         return failed("internal", f"{type(error).__name__}: {error}")
@@ -113,8 +118,28 @@ def failure_output(failure: ToolFailure) -> ToolOutput:
 
 def as_output(value: object, name: str) -> ToolOutput:
     """What ``execute`` gave, as a ToolOutput; text means success."""
-    if isinstance(value, ToolOutput):
-        return value if isinstance(value.metadata, Mapping) else failed("internal", f"{name}: metadata is no mapping")
     if isinstance(value, str):
         return ToolOutput(value)
+    if isinstance(value, ToolOutput):
+        fault = _fault(value)
+        return value if fault is None else failed("internal", f"Tool '{name}' returned a ToolOutput whose {fault}")
     return failed("internal", f"Tool '{name}' returned {type(value).__name__}, expected str or ToolOutput")
+
+
+def _fault(value: ToolOutput) -> str | None:
+    """What would keep a tool's output from being stored; nothing checks the members when a ToolOutput is made."""
+    members: dict[str, object] = msgspec.structs.asdict(value)
+    for name, kind in _MEMBERS.items():
+        if type(members[name]) is bool or not isinstance(members[name], kind):
+            return f"{name} is {members[name]!r:.40}, expected {kind.__name__}"
+    if not -_INT_LIMIT <= value.exit_code < _INT_LIMIT:
+        return "exit_code is no 64-bit number"
+    if value.error_kind is not None and not isinstance(members["error_kind"], str):
+        return f"error_kind is {value.error_kind!r:.40}, expected str or None"
+    if not all(isinstance(each, Attachment) for each in value.attachments):
+        return "attachments are not all Attachment"
+    try:
+        canonical(value.metadata)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        return f"metadata is no JSON: {error}"
+    return None

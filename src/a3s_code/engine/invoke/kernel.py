@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from a3s_code.core.content import Json, JsonObject
 from a3s_code.engine.invoke import admission
 from a3s_code.engine.invoke.execute import execute, failure_output
@@ -56,7 +58,10 @@ class Kernel:
         return None
 
     async def execute(self, inv: Invocation) -> Finished:
-        """The call and the steps after it."""
+        """The call and the steps after it; a call that was cancelled since it was admitted doesn't begin."""
+        refusal = admission.still_wanted(inv, self._parts)
+        if refusal is not None:
+            return self._finished(inv, refusal, 0)
         clock = self._parts.clock
         started = clock.monotonic()
         inv.started_at_ms = self._parts.env.now_ms()
@@ -67,7 +72,9 @@ class Kernel:
             self.active.pop(inv.id, None)
             if not self.active:
                 self._idle.set()
-        took = 0 if self._parts.env.fixed else round((clock.monotonic() - started) * 1000)
+        took = round((clock.monotonic() - started) * 1000)
+        if self._parts.env.fixed:
+            took, output = 0, _timeless(output)
         return self._finished(inv, output, took)
 
     async def settled(self) -> None:
@@ -125,6 +132,13 @@ class Kernel:
         return Invocation(
             id=self._parts.env.new_id(), name=name, args=args, origin=origin, run_id="", token=token, emit=_silent
         )
+
+
+def _timeless(output: ToolOutput) -> ToolOutput:
+    """The same without the time it took, for a host that fixed what is recorded."""
+    if "duration_ms" not in output.metadata:
+        return output
+    return replace(output, metadata={**output.metadata, "duration_ms": 0})
 
 
 def _silent(text: str) -> None:
