@@ -30,7 +30,7 @@ from a3s_code.core.facts.tools import Outcome
 from a3s_code.core.fold import fold
 from a3s_code.core.foldcompaction import size_of
 from a3s_code.core.rules import Rules
-from a3s_code.core.state import CallState, View
+from a3s_code.core.state import CallState, RunState, View
 from a3s_code.core.steps import Record, Recorded, Settle, Step
 
 ASK = Verdict("ask", "rule ask: write")
@@ -77,6 +77,11 @@ class Story:
         state = self.view.call(call_id)
         assert state is not None
         return state
+
+    @property
+    def at_work(self) -> RunState:
+        assert self.view.run is not None
+        return self.view.run
 
     def texts(self) -> list[str]:
         return [text_of(message) for message in self.view.messages]

@@ -27,7 +27,7 @@ def rule(view: View, rules: Rules) -> Step | None:
         return settle(view, "completed")
     if rules.continuation and view.continuations < rules.max_continuations:
         return Continue(GO_ON_EMPTY if empty else GO_ON_CUT)
-    if empty and not view.run.text and view.run.tool_calls == 0:
+    if empty and not view.run.text.strip() and view.run.tool_calls == 0:
         times = view.continuations + 1
         message = f"The model gave neither text nor a tool call, {times} time(s) in a row"
         return settle(view, "failed", error=Failure("LLM_ERROR", message))
