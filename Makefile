@@ -25,6 +25,7 @@ bench: $(STAMP)
 	@$(BIN)/python -m benchmarks
 
 docs: $(STAMP)
+	@echo "the parts of docs/ that are made from code" && $(BIN)/python tests/docs/doctables.py
 	@echo "pytest: every documented example" && $(BIN)/pytest tests/docs
 
 fix: $(STAMP)

@@ -1,0 +1,34 @@
+"""What the events of this version are. In: nothing. Out: type → (when it is sent, its payload).
+
+One rule: an event is named here if and only if this version sends it; a test compares with the code that makes them.
+Known weakness: that the payload fields are right is checked for the events of the scripted runs only.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+EVENTS: Final[dict[str, tuple[str, str]]] = {
+    "agent_start": ("a run begins", "`prompt`; `resumes` when it goes on with an earlier run"),
+    "turn_start": ("the model is called; the same number again replaces an attempt that was cut", "`turn`"),
+    "text_delta": ("the model says something", "`text`"),
+    "reasoning_delta": ("the model thinks aloud", "`text`"),
+    "tool_start": ("the model begins a call", "`id`, `name`"),
+    "tool_input_delta": ("arguments of a call arrive", "`id`, `name`, `delta`"),
+    "turn_end": ("the model's answer is whole and in the log", "`turn`, `usage`"),
+    "tool_execution_start": ("a call runs", "`id`, `name`, `args`"),
+    "tool_output_delta": ("a running tool prints", "`id`, `name`, `text`"),
+    "tool_end": ("a call has its result", "`id`, `name`, `output`, `exit_code`, `metadata`, `took_ms`"),
+    "permission_denied": ("a call was refused; its `tool_end` follows", "`id`, `name`, `args`, `reason`"),
+    "confirmation_required": ("a call is parked until you answer", "`tool_id`, `tool_name`, `args`, `reason`"),
+    "confirmation_received": ("you answered", "`tool_id`, `approved`, `reason`"),
+    "user_question": (
+        "the model asks you something, through a tool of yours called `ask_user`",
+        "`tool_id`, `question`, `options`",
+    ),
+    "agent_end": (
+        "the last event of a run that was completed or cancelled",
+        "`text`, `usage`, `tool_calls_count`, `stop_reason`, `verification_summary`, `completion`",
+    ),
+    "error": ("the last event of a run that failed", "`message`, `code`"),
+}

@@ -1,0 +1,103 @@
+"""The Python snippets of the documents that ask for this runtime run exactly as they are printed there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from docpages import run_python
+
+from a3s_code import Agent, CodeError, Session, SessionOptions
+from a3s_code.testing import ScriptedModel
+
+SNIPPETS = Path(__file__).parent / "seed_snippets.md"
+
+LATER: dict[str, tuple[type[Exception], str, str]] = {
+    "Budget guard": (CodeError, "budget guard is not available", "budget guards come later"),
+    "Budget guard of the contract": (CodeError, "budget guard is not available", "budget guards come later"),
+    "Loop checkpoints and run resumption": (ImportError, "FileSessionStore", "session stores come later"),
+    "Resume": (ImportError, "FileSessionStore", "session stores come later"),
+    "Resuming on another node": (NameError, "FileSessionStore", "session stores come later"),
+    "Steer and interrupt an active run": (AttributeError, "run_control_snapshot_async", "run control comes later"),
+    "Disconnecting idle MCP servers": (AttributeError, "disconnect_idle_mcp", "MCP comes later"),
+}
+"""Snippets of features that this version doesn't have: what they raise now, and why. This list may only shrink."""
+
+
+def snippets() -> dict[str, str]:
+    found = re.findall(r"^## ([^\n]+)\n\n```python\n(.*?)^```$", SNIPPETS.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return dict(found)
+
+
+class Placed:
+    """An agent for whom the documents' example directories are the reader's own."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+
+    def session(self, workspace: str, *args: Any) -> Session:
+        return self._agent.session("." if workspace in ("/path/to/project", "/repo") else workspace, *args)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._agent, name)
+
+
+@pytest.fixture
+def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
+    """What the snippets take for granted."""
+    monkeypatch.chdir(tmp_path)
+    Path("agent.acl").write_text('default_model = "offline/scout"\n')
+    agent = Agent.create("agent.acl")
+    session = agent.session(".", llm_client=ScriptedModel(["Two blockers."], repeat_last=True))
+    yield {
+        "agent": Placed(agent),
+        "agent_b": Placed(agent),
+        "session": session,
+        "workspace": os.getcwd(),
+        "SessionOptions": SessionOptions,
+        "over_limit": lambda session_id, tokens: False,
+        "meter": lambda session_id, usage: None,
+        "track": lambda session_id, tokens: None,
+    }
+    agent.close()
+
+
+def run(name: str, names: dict[str, object]) -> str:
+    with asyncio.Runner() as runner:
+        return run_python(snippets()[name], names, where=str(SNIPPETS), line=1, runner=runner)
+
+
+PRINTED = {
+    "Identity labels": "tenant-example\nprincipal-example\nagent-template-example\ntrace-example\n",
+    "Deterministic ids and time": "replay-1\n",
+    "Send": "Two blockers.\n0\nskipped\n",
+    "Stream": "Two blockers.",
+    "Lifecycle and close": "",
+    "Agent-side registry": "True\n",
+    "Host identity labels": "tenant-example principal-example\n",
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_a_snippet_runs_as_it_is_printed(name: str, names: dict[str, object]) -> None:
+    """A snippet whose feature is here runs unchanged and prints what its document lets expect."""
+    assert run(name, names) == PRINTED[name]
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_a_snippet_of_a_later_version_says_what_is_missing(name: str, names: dict[str, object]) -> None:
+    """A snippet whose feature is missing fails by naming it; once it runs it has to leave the list."""
+    kind, message, _ = LATER[name]
+    with pytest.raises(kind, match=message):
+        run(name, names)
+
+
+def test_every_snippet_is_run_or_has_a_reason() -> None:
+    """No snippet of the documents is forgotten."""
+    assert PRINTED.keys() | LATER.keys() == snippets().keys()
+    assert not PRINTED.keys() & LATER.keys()
