@@ -98,7 +98,10 @@ def _each_id_once(calls: tuple[Call, ...]) -> tuple[Call, ...]:
     """Two calls with one id can't have one result each; the first is kept."""
     if len(calls) < 2 or len({call.id for call in calls}) == len(calls):
         return calls
-    return tuple({call.id: call for call in reversed(calls)}.values())[::-1]
+    first: dict[str, Call] = {}
+    for call in calls:
+        first.setdefault(call.id, call)
+    return tuple(first.values())
 
 
 def _waiting(call: Call) -> CallState:
