@@ -52,6 +52,13 @@ def test_blocking_method_looks_like_its_twin() -> None:
     assert not inspect.iscoroutinefunction(Service.send)
 
 
+def test_wrong_arguments_raise_like_a_plain_call(home: Home) -> None:
+    """A misspelt argument is a TypeError for the caller, never a call that nobody answers."""
+    service: Any = Service(home)
+    with pytest.raises(TypeError, match="tims"):
+        service.send("x", tims=2)
+
+
 def test_errors_and_context_cross_the_threads(home: Home) -> None:
     """What the coroutine raises is raised in the caller's thread; the caller's context variables are seen by it."""
     variable = contextvars.ContextVar("variable", default="none")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -138,23 +137,25 @@ def test_ctrl_c_while_reading_a_stream_interrupts_its_run() -> None:
         home = Home.private()
         async def make():
             fanout, stop = Fanout(EventRecorder()), asyncio.Event()
+            reader = fanout.subscribe()
             async def run():
                 fanout.publish(AgentEvent("text_delta", {"text": "x"}))
+                while reader._buffer or not reader._wakers: await asyncio.sleep(0)
+                say("reader waits")
                 await stop.wait()
                 await asyncio.sleep(0.01)
                 say("settled")
                 fanout.publish(AgentEvent("agent_end", {}))
-            return EventStream(home, fanout.subscribe(), stop.set, asyncio.get_running_loop().create_task(run()))
+            return EventStream(home, reader, stop.set, asyncio.get_running_loop().create_task(run()))
         stream = home.run(make)
         try:
-            for event in stream:
-                say("got", event.type)
+            for event in stream: pass
         except KeyboardInterrupt:
             say("KeyboardInterrupt")
         home.close()
     """)
     assert process.stdout is not None
-    assert process.stdout.readline() == "got text_delta\n"
+    assert process.stdout.readline() == "reader waits\n"
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (out.splitlines(), err) == (["settled", "KeyboardInterrupt"], "")
@@ -173,14 +174,18 @@ def test_program_ends_without_close(how: str) -> None:
             begun.set()
             await asyncio.Event().wait()
         work = {{"nothing": None, "stuck callback": lambda: home.call_host(stuck), "run at work": forever}}[{how!r}]
+        def call():
+            try:
+                home.run(work)
+            except CodeError:
+                pass
         if work is not None:
-            threading.Thread(target=lambda: home.run(work), daemon=True).start()
+            threading.Thread(target=call, daemon=True).start()
             begun.wait()
         say("end")
     """)
     out, err = process.communicate(timeout=30)
-    assert (out, process.returncode) == ("end\n", 0)
-    assert "Traceback" not in err.replace("SessionClosed", "") or "SessionClosed" in err
+    assert (out, err, process.returncode) == ("end\n", "", 0)
 
 
 def test_importing_the_blocking_face_starts_nothing() -> None:
@@ -188,4 +193,3 @@ def test_importing_the_blocking_face_starts_nothing() -> None:
     process = start("say(threading.active_count(), asyncio._get_running_loop())")
     out, _ = process.communicate(timeout=30)
     assert out == "1 None\n"
-    assert os.getpid() != process.pid

@@ -200,5 +200,13 @@ def test_a_reader_that_stops_holds_the_run_and_not_the_memory(home: Home) -> Non
     assert [event.sequence for event in run.stream] == list(range(1, 10_002))
 
 
+def test_closing_the_agent_still_gives_what_was_there(home: Home) -> None:
+    """Events that had come, the terminal one included, can be read after the agent was closed; then it ends."""
+    run = Run.start(home, 3)
+    assert run.ended.wait(10)
+    home.close()
+    assert [event.type for event in run.stream] == ["text_delta"] * 3 + ["agent_end"]
+
+
 async def _nothing() -> None:
     await asyncio.sleep(0)

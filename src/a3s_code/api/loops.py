@@ -33,7 +33,12 @@ class Call(Generic[T]):
 
     def start(self) -> None:
         """On the target loop."""
-        self._task = spawn(self._work(), f"a3s-code {self.name}")
+        try:
+            work = self._work()
+        except Exception as error:  # noqa: BLE001  wrong arguments, say: the caller gets it, as from a plain call
+            self.outcome.set_exception(error)
+            return
+        self._task = spawn(work, f"a3s-code {self.name}")
         self._task.add_done_callback(self._ended)
 
     def cancel(self) -> None:

@@ -6,7 +6,6 @@ Known weakness: messages show at most 60 characters of a wrong value.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -44,6 +43,8 @@ def check_field(name: str, value: object) -> Any:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """ " (did you mean 'x'?)", or nothing."""
+    import difflib  # only a misspelt name needs it
+
     close = difflib.get_close_matches(snake(name), known, 1)
     return f" (did you mean '{close[0]}'?)" if close else ""
 

@@ -78,6 +78,9 @@ class SessionOptions(_Fields):
     Fields are attributes, settable after construction or as keyword arguments; an unknown one is an
     ``AttributeError`` that suggests the nearest name. Values are checked when the session is made. Times are
     milliseconds, sizes bytes. ``None`` means what api.md says about the field's absence.
+
+    Without a ``permission_policy`` everything is allowed in this version, shell commands included: there is no sandbox
+    yet. Give a policy, or run the program where it can do no harm.
     """
 
     # identity
@@ -121,7 +124,7 @@ class SessionOptions(_Fields):
     auto_compact_threshold: float = 0.80
     retention_limits: SessionRetentionLimits | Mapping[str, Json] | None = None
     artifact_store_limits: Mapping[str, Json] | None = None
-    # governance; without a permission policy everything is allowed in this version, as there is no sandbox yet
+    # governance
     permission_policy: PermissionPolicy | Mapping[str, Json] | str | None = None
     confirmation_policy: ConfirmationPolicy | Mapping[str, Json] | None = None
     budget_guard: object | None = None

@@ -17,6 +17,7 @@ from typing import Any
 from a3s_code.api.blocking import Home
 from a3s_code.core.events.envelope import AgentEvent
 from a3s_code.engine.fanout import Subscription
+from a3s_code.errors import SessionClosed
 
 
 class EventStream:
@@ -64,7 +65,8 @@ class EventStream:
             if self._batch:
                 return self._batch.popleft()
         if self._terminal is not None:
-            await self._home.bridge(self._wait_settled, name="stream")
+            with contextlib.suppress(SessionClosed):  # the agent was closed: there is no gate to wait for
+                await self._home.bridge(self._wait_settled, name="stream")
         event = self._last()
         if event is None:
             raise StopAsyncIteration
@@ -103,20 +105,27 @@ class EventStream:
 
     def _refill(self) -> AgentEvent:
         if self._terminal is None and not self._ended:
-            self._home.check_blocking("stream", "async for event in stream")
-            try:
-                self._accept(self._subscription.next_batch_blocking())
-            except KeyboardInterrupt:
-                self.close()
-                raise
+            self._accept(self._next_batch())
             if self._batch:
                 return self._batch.popleft()
         if self._terminal is not None:
-            self._home.run(self._wait_settled, name="stream")
+            with contextlib.suppress(SessionClosed):  # the agent was closed: there is no gate to wait for
+                self._home.run(self._wait_settled, name="stream")
         event = self._last()
         if event is None:
             raise StopIteration
         return event
+
+    def _next_batch(self) -> list[AgentEvent]:
+        try:
+            self._home.check_blocking("stream", "async for event in stream")
+        except SessionClosed:
+            return self._subscription.take()
+        try:
+            return self._subscription.next_batch_blocking()
+        except KeyboardInterrupt:
+            self.close()
+            raise
 
     def _accept(self, batch: list[AgentEvent]) -> None:
         """Keeps the terminal event apart: it waits for the gate."""

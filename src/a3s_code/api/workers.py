@@ -87,11 +87,11 @@ class Workers:
     def close(self) -> None:
         """Ends the idle threads; busy ones end with their call."""
         with self._lock:
-            threads = list(self._threads)
+            threads, busy = list(self._threads), set(self._runners.values())
         for _ in threads:
             self._jobs.put(None)
         for thread in threads:
-            if thread is not threading.current_thread():
+            if thread not in busy:
                 thread.join(0.2)
 
     def _start(self) -> None:

@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_right
 
 from a3s_code.core.events.catalogue import DELTA_FIELDS
-from a3s_code.core.events.envelope import AgentEvent, delta_text, with_text
+from a3s_code.core.events.envelope import AgentEvent, with_text
 
 _JOIN_EVERY = 256
 _MARK_BYTES = 12
@@ -71,4 +71,5 @@ def text_bytes(text: str) -> int:
 
 
 def delta_bytes(event: AgentEvent) -> int:
-    return text_bytes(delta_text(event))
+    text = event.payload.get(DELTA_FIELDS[event.type])
+    return text_bytes(text) if isinstance(text, str) else 0
