@@ -102,6 +102,7 @@ class Simulation(Story):
             self.add(UserSaid(self.label("prompt"), "prompt"))
             self.drive()
             if self.view.run is None and self.likely(0.2):
+                self.run = ""
                 self.compact()
             if self.view.closed is not None and self.view.run is None and self.likely(0.2):
                 self.go_on()
