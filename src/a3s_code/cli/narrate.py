@@ -65,6 +65,7 @@ _CODES: Final = {
     "MCP_ERROR": "an MCP server failed",
     "INTERNAL_ERROR": "something inside broke",
 }
+_NOT_VERIFIED: Final = ("not_run", "skipped")
 _ENDS: Final = {"done": "done", "tool_budget": "stopped at the tool budget", "cancelled": "cancelled"}
 
 
@@ -304,7 +305,9 @@ def _because(payload: Payload) -> str:
 
 
 def _verification(summary: object) -> str:
-    """The verification summary in one line; a mapping says it in ``text`` or by its ``status``."""
+    """The verification summary in one line; a mapping says it in ``text`` or by its ``status``. That nothing was
+    verified is no news."""
     if isinstance(summary, Mapping):
         summary = text_of(summary, "text", "summary_text", "status")
-    return f"verification: {one_line(summary, 200)}" if isinstance(summary, str) and summary.strip() else ""
+    told = isinstance(summary, str) and summary.strip() not in ("", *_NOT_VERIFIED)
+    return f"verification: {one_line(str(summary), 200)}" if told else ""

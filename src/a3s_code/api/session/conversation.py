@@ -135,6 +135,13 @@ class Conversation(SessionCore):
 
     resume_run = blocking(resume_run_async, on_interrupt=lambda self: self._engine.cancel())
 
+    @bridged
+    async def resume_stream_async(self, run_id: str, *, accept_changes: bool = False) -> EventStream | AgentResult:
+        """``resume_run`` for who wants to watch: the events of the new run, or the last result when the log had nothing
+        open."""
+        started = await self._engine.resume(run_id, accept_changes=accept_changes)
+        return result_of(started) if isinstance(started, ClosedRun) else self._stream_of(started)
+
 
 def unpack(
     prompt: Prompt, history: History | None, attachments: Sequence[Mapping[str, Any]] | None
