@@ -19,6 +19,7 @@ from a3s_code.core.decide import ORDER, PHASES
 
 ROOT = Path(__file__).parent.parent.parent
 PART = re.compile(r"<!-- made from code: (?P<name>\w+) -->\n(?P<text>.*?)<!-- end -->", re.DOTALL)
+NO_MARKS = str.maketrans({":": ",", ";": ","})  # they mean something to Mermaid
 RULES = {
     "limits": "a limit of the run is reached",
     "refusals": "a call is refused: denied, malformed, a duplicate",
@@ -35,9 +36,13 @@ def phases() -> Iterator[str]:
     yield "stateDiagram-v2"
     yield "    [*] --> idle"
     for phase, row in PHASES.items():
-        yield f"    {phase}: {phase}<br/>{row.does.replace(':', ',')}"
+        yield f"    {phase}: {phase}<br/>{row.does.translate(NO_MARKS)}"
+    yield "    state next_step <<choice>>"
+    most = max((row.then for row in PHASES.values()), key=len)
+    yield from (f"    next_step --> {after}" for after in most)
     for phase, row in PHASES.items():
-        yield from (f"    {phase} --> {after}" for after in row.then)
+        ways = ("next_step",) if set(row.then) == set(most) else row.then
+        yield from (f"    {phase} --> {after}" for after in ways)
     yield "```"
     yield ""
     yield "| phase | reached when | what is done | what may follow |"

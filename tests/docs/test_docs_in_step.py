@@ -12,16 +12,21 @@ from doctables import PART, PARTS, RULES, renewed
 from eventnotes import EVENTS
 from optionnotes import OPTIONS
 
-from a3s_code import AGENT_EVENT_TYPES_V1, SessionOptions
+import a3s_code
+from a3s_code import AGENT_EVENT_TYPES_V1, CodeError, SessionOptions
 from a3s_code.api.options import NOT_YET
 from a3s_code.core import project
 from a3s_code.core.decide import ORDER
+from a3s_code.errors import CODES
 
 UNREACHED = {
     "context_compacted": "compaction comes later",
     "run_control_applied": "steering comes later",
 }
 """Events that the code can make and this version never has a reason to send. This list may only shrink."""
+
+UNRAISED = {"BudgetExhausted": "budget guards come later"}
+"""Error classes that this version never raises. This list may only shrink."""
 
 
 @pytest.mark.parametrize("page", [pytest.param(page, id=page.name) for page in PAGES])
@@ -111,3 +116,23 @@ def test_no_fence_is_left_open() -> None:
     """Every page's fenced blocks can be read to their end."""
     for page in PAGES:
         assert page.read_text("utf-8").count("\n```") == 2 * len(list(blocks(page.read_text("utf-8")))), page.name
+
+
+def test_every_error_class_is_listed_with_its_code() -> None:
+    """The table of errors names each public error class with a code that it can have."""
+    page = (ROOT / "docs" / "embedding.md").read_text("utf-8")
+    table = page.partition("## Errors")[2].partition("\n## ")[0]
+    listed = dict.fromkeys(name for cell in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in _names(cell))
+    public = {name for name in a3s_code.__all__ if _is_error(getattr(a3s_code, name))}
+    assert set(listed) == public - set(UNRAISED)
+    codes = {code for code in re.findall(r"`([A-Z]+_[A-Z_]+)`", table)}
+    assert codes <= CODES
+    assert {getattr(a3s_code, name).default_code for name in listed} - {"INTERNAL_ERROR"} <= codes
+
+
+def _names(cell: str) -> list[str]:
+    return re.findall(r"`(\w+)`", cell)
+
+
+def _is_error(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, CodeError)
