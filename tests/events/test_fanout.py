@@ -205,6 +205,33 @@ def test_reader_in_another_thread_gets_everything() -> None:
     assert [event.sequence for event in got] == list(range(1, 2002))
 
 
+def test_a_reader_who_comes_while_an_event_is_pushed_is_woken_once() -> None:
+    """A waiter that registers just as a push leaves the lock is called by the next push only, and only once."""
+    fanout = Fanout(EventRecorder())
+    reader = fanout.subscribe()
+    woken: list[int] = []
+
+    class Lock:
+        """Lets a waiter in between the locked part of a push and its wake-up calls."""
+
+        armed = True
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_: object) -> None:
+            if self.armed:
+                self.armed = False
+                reader.take()
+                assert reader._watch(lambda: woken.append(1))
+
+    reader._lock = Lock()  # type: ignore[assignment]  # stands between two threads
+    fanout.publish(plain(1))
+    assert woken == []
+    fanout.publish(plain(2))
+    fanout.publish(plain(3))
+    assert woken == [1]
+
+
 async def test_run_without_a_terminal_event_still_ends_its_readers() -> None:
     """``end`` lets readers read what waits and then stops them."""
     fanout = Fanout(EventRecorder())

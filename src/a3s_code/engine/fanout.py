@@ -26,6 +26,7 @@ FULL_BYTES = 4 * 1024 * 1024
 HARD_EVENTS = 4096
 HARD_BYTES = 16 * 1024 * 1024
 DELTA_LIMIT = 64 * 1024
+_NOBODY: list[Waker] = []
 OMITTED = "\n[… output left out of this stream: its reader is too slow …]\n"
 
 
@@ -60,9 +61,9 @@ class Subscription:
             else:
                 self._buffer.append(event)
                 self._ended = event.type in TERMINAL_TYPES
-            wakers = self._wakers
-            if wakers:
-                self._wakers = []
+            wakers = _NOBODY
+            if self._wakers:
+                wakers, self._wakers = self._wakers, []
         for wake in wakers:
             wake()
 
