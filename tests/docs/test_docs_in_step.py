@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from docpages import PAGES, ROOT, blocks
+from docpages import PAGES, ROOT, blocks, compare
 from doctables import PART, PARTS, RULES, renewed
 from eventnotes import EVENTS
 from optionnotes import OPTIONS
@@ -112,6 +114,14 @@ def test_the_line_that_chooses_is_three_hops_away() -> None:
     assert hops[-1][0] == "core/decide/__init__.py"
 
 
+def test_the_readme_shows_what_the_demo_prints(tmp_path: Path) -> None:
+    """The shortened output in the README is that of `make demo`."""
+    shown = next(block for block in blocks(readme()) if "demo-workspace" in block.text)
+    done = subprocess.run([sys.executable, "-m", "a3s_code.cli.demo"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    compare(done.stdout, shown.text, "README.md")
+
+
 def test_no_fence_is_left_open() -> None:
     """Every page's fenced blocks can be read to their end."""
     for page in PAGES:
@@ -125,7 +135,7 @@ def test_every_error_class_is_listed_with_its_code() -> None:
     listed = dict.fromkeys(name for cell in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in _names(cell))
     public = {name for name in a3s_code.__all__ if _is_error(getattr(a3s_code, name))}
     assert set(listed) == public - set(UNRAISED)
-    codes = {code for code in re.findall(r"`([A-Z]+_[A-Z_]+)`", table)}
+    codes = set(re.findall(r"`([A-Z]+_[A-Z_]+)`", table))
     assert codes <= CODES
     assert {getattr(a3s_code, name).default_code for name in listed} - {"INTERNAL_ERROR"} <= codes
 
