@@ -20,11 +20,11 @@ def env(config: HostEnvConfig) -> HostEnv:
 
 
 def test_real_ids_are_random_and_short() -> None:
-    """Ids are 20 lower-case letters and digits, each another one, and chance is spread evenly."""
+    """Ids are 16 lower-case letters and digits, each another one, and chance is spread evenly."""
     entropy: Entropy = SystemEntropy()
     ids = {entropy.new_id() for _ in range(2000)}
     assert len(ids) == 2000
-    assert all(re.fullmatch(r"[a-z2-7]{20}", each) for each in ids)
+    assert all(re.fullmatch(r"[a-z2-7]{16}", each) for each in ids)
     spread = [entropy.jitter() for _ in range(2000)]
     assert 0 <= min(spread) < 0.1
     assert 0.9 < max(spread) < 1
@@ -52,7 +52,7 @@ def test_the_time_alone_can_be_fixed() -> None:
     """Each half is independent."""
     fixed = env(HostEnvConfig(fixed_time_ms=0))
     assert fixed.now_ms() == 0
-    assert len(fixed.new_id()) == 20
+    assert len(fixed.new_id()) == 16
 
 
 def test_the_count_goes_on_from_an_existing_log() -> None:

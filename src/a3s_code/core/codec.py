@@ -147,7 +147,11 @@ def verify(line: Line, previous_sum: str) -> bool:
 
 def encode_header(header: Header) -> bytes:
     values = (VERSION, header.thread, header.session_id, header.created_ms, header.logic)
-    return _write(valid_text(dict(zip(_HEADER_KEYS, values, strict=True)) | header.more)) + b"\n"
+    members = dict(zip(_HEADER_KEYS, values, strict=True)) | header.more
+    try:
+        return _write(members) + b"\n"
+    except UnicodeEncodeError:
+        return _write(valid_text(members)) + b"\n"
 
 
 def decode_header(line: bytes) -> Header:

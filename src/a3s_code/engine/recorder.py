@@ -1,7 +1,7 @@
 """What is kept of one run's events. In: every event in order. Out: what is left of them, from any cursor.
 
 One rule: the oldest go first, neighbouring deltas count as one, ``event_count`` never falls.
-Known weakness: sizes are estimates of the JSON text, not its exact length.
+Known weakness: the sizes of deltas are those of their texts, not of the events' JSON.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Iterator
 
 from a3s_code.core.content import Json, JsonObject
+from a3s_code.core.digest import encoded_size
 from a3s_code.core.events.catalogue import DELTA_FIELDS
 from a3s_code.core.events.envelope import AgentEvent
-from a3s_code.core.events.growing import GrowingDelta, text_bytes
+from a3s_code.core.events.growing import GrowingDelta
 
 _DELTA_LIMIT = 64 * 1024
 
@@ -62,7 +63,7 @@ class EventRecorder:
             if event.type in DELTA_FIELDS:
                 record = self._open = GrowingDelta(event, self._delta_limit)
             else:
-                record, self._open = _Whole(event, json_weight(event.payload)), None
+                record, self._open = _Whole(event, encoded_size(event.payload)), None
             if self._max_bytes is not None and record.size > self._max_bytes:
                 self._open = None
                 self._lost_through = event.sequence
@@ -116,14 +117,3 @@ class EventRecorder:
             self._lost_through = record.last
             if record is self._open:
                 self._open = None
-
-
-def json_weight(value: Json) -> int:
-    """About how many bytes ``value`` takes as JSON."""
-    if isinstance(value, str):
-        return text_bytes(value) + 2
-    if isinstance(value, dict):
-        return 2 + sum(len(key) + 4 + json_weight(member) for key, member in value.items())
-    if isinstance(value, list):
-        return 2 + sum(1 + json_weight(member) for member in value)
-    return 8

@@ -64,6 +64,7 @@ class Providers:
 
     def __init__(self) -> None:
         self._transports: dict[tuple[str, str | None], HttpTransport] = {}
+        self._latest: tuple[object, Model] | None = None
 
     def client(
         self,
@@ -75,19 +76,23 @@ class Providers:
         model: str,
         images: bool = True,
     ) -> Model:
-        """As ``make_client``; ``aclose`` of such a client leaves the shared connections open."""
-        transport = self._transports.setdefault((family, base_url), HttpTransport())
-        return make_client(
-            family,
-            base_url=base_url,
-            api_key=api_key,
-            headers=headers,
-            model=model,
-            images=images,
-            transport=transport,
-        )
+        """As ``make_client``; ``aclose`` of such a client leaves the shared connections open. Clients keep nothing of
+        a conversation, so the next session of the same settings gets the same one."""
+        settings = (family, base_url, api_key, headers, model, images)
+        if self._latest is None or self._latest[0] != settings:
+            client = make_client(
+                family,
+                base_url=base_url,
+                api_key=api_key,
+                headers=headers,
+                model=model,
+                images=images,
+                transport=self._transports.setdefault((family, base_url), HttpTransport()),
+            )
+            self._latest = (settings, client)
+        return self._latest[1]
 
     async def aclose(self) -> None:
-        transports, self._transports = self._transports, {}
+        transports, self._transports, self._latest = self._transports, {}, None
         for transport in transports.values():
             await transport.aclose()

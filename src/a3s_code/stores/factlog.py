@@ -179,6 +179,9 @@ class FileFactLog:
 
     def _catch_up(self, fd: int) -> list[Fact]:
         """What was added since ``position``; afterwards the file ends there."""
+        if self._position.offset == 0 and self._disk.stat(fd).st_size == 0:
+            self._position = self._begin(fd)
+            return []
         self._check_header(fd)
         if not fits(self._disk, fd, self._position):
             raise self._gone(self._position)

@@ -7,9 +7,13 @@ Known weakness: ``now_ms`` may step back when the machine's clock is set.
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import time
+from typing import Final
+
+_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz234567"
+_PAIRS: Final = tuple(a + b for a in _LETTERS for b in _LETTERS)
+"""The two letters of each value of ten bits."""
 
 
 class SystemClock:
@@ -27,8 +31,19 @@ class SystemEntropy:
     """Asks the operating system each time, so a forked child never repeats its parent's ids."""
 
     def new_id(self) -> str:
-        """96 random bits as 20 letters and digits: short, as every fact carries two of them."""
-        return base64.b32encode(os.urandom(12))[:20].decode().lower()
+        """80 random bits as 16 letters and digits: short and made fast, as every fact carries two of them."""
+        bits = int.from_bytes(os.urandom(10))
+        pairs = _PAIRS
+        return (
+            pairs[bits >> 70]
+            + pairs[bits >> 60 & 1023]
+            + pairs[bits >> 50 & 1023]
+            + pairs[bits >> 40 & 1023]
+            + pairs[bits >> 30 & 1023]
+            + pairs[bits >> 20 & 1023]
+            + pairs[bits >> 10 & 1023]
+            + pairs[bits & 1023]
+        )
 
     def jitter(self) -> float:
         return (int.from_bytes(os.urandom(7)) >> 3) * 2.0**-53

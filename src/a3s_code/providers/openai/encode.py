@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
 from a3s_code.core.content import AssistantMessage, Call, ToolMessage, UserMessage
 from a3s_code.ports.model import ModelRequest, ToolSpec
 from a3s_code.providers.transcript import Load, Part, Transcript, attached, dumps, kept, wire_name
@@ -87,10 +89,23 @@ def _head(request: ModelRequest, model: str, limit_member: str) -> bytes:
         head[limit_member] = request.max_output_tokens
     head |= {name: value for name, value in request.extra.items() if name not in _OURS}
     if request.tools:
-        # By name, so that two servers answering in another order don't cost the cache.
-        head["tools"] = [_tool(tool) for tool in sorted(request.tools, key=lambda tool: tool.name)]
+        head["tools"] = _tools(request.tools)
     system = dumps({"role": "system", "content": request.system}) if request.system else b""
     return dumps({name: value for name, value in head.items() if value is not None})[:-1] + b',"messages":[' + system
+
+
+def _tools(tools: tuple[ToolSpec, ...]) -> msgspec.Raw:
+    """Encoded once for all sessions that have the same tools. By name, so that two servers answering in another order
+    don't cost the cache."""
+    global _encoded_tools
+    of, encoded = _encoded_tools
+    if of is not tools:
+        encoded = msgspec.Raw(dumps([_tool(tool) for tool in sorted(tools, key=lambda tool: tool.name)]))
+        _encoded_tools = (tools, encoded)
+    return encoded
+
+
+_encoded_tools: tuple[tuple[ToolSpec, ...], msgspec.Raw] = ((), msgspec.Raw(b"[]"))
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
