@@ -35,7 +35,7 @@ UNRAISED = {"BudgetExhausted": "budget guards come later"}
 def test_generated_parts_are_what_the_code_says(page: Path) -> None:
     """Phases, rules, events and options on a page are those of the code; `make docs` writes them anew."""
     text = page.read_text("utf-8")
-    assert renewed(text) == text
+    assert renewed(text) == text, "run `make docs`"
 
 
 def test_every_generated_part_is_on_a_page() -> None:

@@ -125,8 +125,8 @@ def tool(
     plain (it then runs in a worker thread) or ``async``, and return text, a ``ToolOutput``, or any JSON value.
 
     ``read_only``, ``idempotent`` and ``max_parallelism`` are what the runtime may rely on; left out, the worst is
-    assumed: one at a time, and never repeated after a crash. ``timeout_ms`` bounds one call. Raises ``CodeError``
-    (``INVALID_REQUEST``) for a bad name or a parameter that no model can give.
+    assumed: one at a time, and unsafe to repeat (``opts.unknown_outcome``). ``timeout_ms`` bounds one call. Raises
+    ``CodeError`` (``INVALID_REQUEST``) for a bad name or a parameter that no model can give.
     """
     if max_parallelism < 1:
         raise CodeError(f"max_parallelism must be at least 1, got {max_parallelism}", "INVALID_REQUEST")
