@@ -169,7 +169,6 @@ def test_long_wrong_values_are_not_repeated() -> None:
 def test_features_of_later_versions_are_refused_by_name(field: str) -> None:
     """Asking for what this version lacks says so, and is never ignored (case E15)."""
     value: Any = {
-        "planning_mode": "enabled",
         "credential_policy": "deny",
         "completion_gate": "require",
         "task_priority": "urgent",
@@ -190,9 +189,9 @@ def test_their_defaults_are_accepted(field: str) -> None:
 
 def test_planning_loses_to_planning_mode() -> None:
     """``planning`` is another name for the mode, and counts only when no mode is given."""
-    assert SessionOptions(planning=True, planning_mode="disabled").validate().planning_mode == "disabled"
-    with pytest.raises(SessionConfigurationError, match="planning"):
-        SessionOptions(planning=True).validate()
+    assert not SessionOptions(planning=True, planning_mode="disabled").validate().plans()
+    assert SessionOptions(planning=True).validate().plans()
+    assert SessionOptions(planning=False, planning_mode="enabled").validate().plans()
 
 
 def test_mappings_become_typed_objects_in_either_spelling() -> None:

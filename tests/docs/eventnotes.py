@@ -26,6 +26,11 @@ EVENTS: Final[dict[str, tuple[str, str]]] = {
         "the model asks you something, through a tool of yours called `ask_user`",
         "`tool_id`, `question`, `options`",
     ),
+    "run_control_applied": ("a steer has become a message", "`request_id`, `kind`, `run_id`, `turn_id`"),
+    "budget_threshold_hit": (
+        "your budget guard said `soft` (`kind` `soft`) or `deny` (`hard`)",
+        "`resource`, `kind`, `consumed`, `limit`, `message`",
+    ),
     "agent_end": (
         "the last event of a run that was completed or cancelled",
         "`text`, `usage`, `tool_calls_count`, `stop_reason`, `verification_summary`, `completion`",

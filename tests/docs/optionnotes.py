@@ -54,6 +54,8 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "permission_policy": 'rules on whole tools: a `PermissionPolicy`, a mapping, `"read_only"` or `"full"`. '
         "**Without one everything is allowed**",
         "confirmation_policy": "a `ConfirmationPolicy` or a mapping: calls that ask are parked for you",
+        "budget_guard": "an object that is asked before each model and tool call; see [budgets](budgets.md)",
+        "budget_guard_timeout_ms": "how long it may think; no answer is a refusal",
         "sandbox": "accepted; commands run on the host either way in this version",
         "allow_process_host_sandbox": "accepted; as above",
     },
@@ -68,7 +70,8 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Accepted, without effect in this version": {
         "auto_compact_threshold": "belongs to compaction",
-        "budget_guard_timeout_ms": "belongs to budget guards",
+        "planning_mode": "accepted; nothing is planned before the first step yet",
+        "planning": "the same as a flag; loses to `planning_mode`",
         "auto_recall": "belongs to memory",
         "discover_agent_dirs": "belongs to delegation",
         "auto_parallel": "belongs to delegation",

@@ -13,7 +13,7 @@ from a3s_code.core.events.catalogue import AGENT_EVENT_TYPES_V1
 from a3s_code.core.facts import ModelTurn, RunClosed, ToolResulted, UserSaid
 from a3s_code.core.facts.runs import Failure
 from a3s_code.core.fold import fold
-from a3s_code.core.project import Event, of_fact
+from a3s_code.core.project import Event, no_summary, of_fact
 from a3s_code.core.state import View
 from a3s_code.core.steps import Settle
 
@@ -48,7 +48,7 @@ def test_a_run_starts_with_its_prompt_and_ends_with_its_result() -> None:
                 "usage": counted(5, 7, 12),
                 "tool_calls_count": 1,
                 "stop_reason": "done",
-                "verification_summary": {"status": "not_run", "reports": 0, "pending": 0, "failed": 0},
+                "verification_summary": no_summary(),
                 "completion": None,
             },
         )

@@ -21,9 +21,6 @@ from a3s_code.ports.model import Model
 NOT_YET: Final[dict[str, str]] = {
     "auto_compact": "compaction",
     "goal_tracking": "goal tracking",
-    "planning_mode": "planning before the first step",
-    "planning": "planning before the first step",
-    "budget_guard": "a budget guard",
     "security_provider": "a security provider",
     "hooks": "hooks",
     "sandbox_handle": "a sandbox",
@@ -58,8 +55,6 @@ NOT_YET: Final[dict[str, str]] = {
 """Fields whose feature comes later: any value but the default, or one of ``HARMLESS_YET``, is refused."""
 
 HARMLESS_YET: Final[dict[str, tuple[object, ...]]] = {
-    "planning_mode": ("disabled",),
-    "planning": (False,),
     "credential_policy": ("off",),
     "memory_extraction": (False,),
     "task_priority": ("user",),
@@ -234,12 +229,14 @@ class SessionOptions(_Fields):
         return checked
 
     def _refuse(self, name: str, value: object) -> None:
-        if name == "planning" and "planning_mode" in self.__dict__:
-            return
         shown = f" = {value!r}" if isinstance(value, (str, bool, int)) else ""
         raise SessionConfigurationError(
             f"session option '{name}'{shown}: {NOT_YET[name]} is not available in this version"
         )
+
+    def plans(self) -> bool:
+        """Whether a plan is asked for, of checked options; ``planning`` loses to ``planning_mode``."""
+        return self.planning_mode == "enabled" or (self.planning is True and "planning_mode" not in self.__dict__)
 
     def slots(self) -> dict[str, str | None]:
         """The five prompt slots; a slot's own option wins over ``prompt_slots``. Of checked options."""

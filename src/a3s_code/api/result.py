@@ -11,31 +11,8 @@ from typing import Literal
 
 import msgspec
 
-from a3s_code.core.content import JsonObject
-
-
-def no_summary() -> JsonObject:
-    """The verification summary without a report (extensions.md §7.1)."""
-    return {
-        "status": "skipped",
-        "report_count": 0,
-        "required_check_count": 0,
-        "pending_required_check_count": 0,
-        "failed_check_count": 0,
-        "residual_risk_count": 0,
-        "pending_subjects": [],
-        "failed_subjects": [],
-    }
-
-
-def no_usage() -> JsonObject:
-    return {
-        "prompt_tokens": 0,
-        "completion_tokens": 0,
-        "total_tokens": 0,
-        "cache_read_tokens": 0,
-        "cache_write_tokens": 0,
-    }
+from a3s_code.core.content import JsonObject, Usage
+from a3s_code.core.project import no_summary, usage
 
 
 class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +29,7 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     total_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
-    delegated_usage: JsonObject = msgspec.field(default_factory=no_usage)
+    delegated_usage: JsonObject = msgspec.field(default_factory=lambda: usage(Usage()))
     verification_status: str = "skipped"
     pending_verification_count: int = 0
     failed_verification_count: int = 0

@@ -118,7 +118,11 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
         tool_timeout_ms=options.tool_timeout_ms,
         max_execution_time_ms=options.max_execution_time_ms,
     )
-    return Built(EngineSession(parts), (*_not_yet(shared.config, options), *instructions.warnings))
+    engine = EngineSession(parts)
+    if options.budget_guard is not None:
+        shared.home.adopt(options.budget_guard)
+        engine.guard.set(options.budget_guard, options.budget_guard_timeout_ms)
+    return Built(engine, (*_not_yet(shared.config, options), *instructions.warnings))
 
 
 def _model(config: CodeConfig, name: str | None, options: SessionOptions) -> tuple[ProviderConfig, ModelConfig]:
@@ -266,6 +270,6 @@ def _not_yet(config: CodeConfig, options: SessionOptions) -> list[str]:
         "mcp_servers": bool(config.mcp_servers),
         "queue": config.queue is not None,
         "search": config.search is not None,
-        "planning_mode 'enabled'": options.planning_mode == "enabled",
+        "planning_mode 'enabled'": options.plans(),
     }
     return [f"{name} has no effect in this version" for name, given in asked.items() if given]

@@ -6,7 +6,7 @@ Known weakness: events of features that come later have no projection yet and ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from a3s_code.core.content import Call, Json, JsonObject, Usage
@@ -27,7 +27,6 @@ from a3s_code.core.state import View
 
 Event: TypeAlias = tuple[str, JsonObject]
 _REFUSED: tuple[Outcome, ...] = ("denied", "blocked")
-NOT_VERIFIED: JsonObject = {"status": "not_run", "reports": 0, "pending": 0, "failed": 0}
 
 
 def of_fact(fact: Fact, view: View) -> Iterator[Event]:
@@ -95,7 +94,7 @@ def _run_end(closed: RunClosed, view: View) -> Event:
         "usage": usage(run.usage if run else Usage()),
         "tool_calls_count": run.tool_calls if run else 0,
         "stop_reason": closed.stop_reason,
-        "verification_summary": dict(NOT_VERIFIED),
+        "verification_summary": no_summary(),
         "completion": None,
     }
     return "agent_end", ended
@@ -113,6 +112,20 @@ def usage(counted: Usage) -> JsonObject:
     if counted.estimated:
         shaped["estimated"] = True
     return shaped
+
+
+def no_summary() -> JsonObject:
+    """The verification summary without a report (extensions.md §7.1)."""
+    return {
+        "status": "skipped",
+        "report_count": 0,
+        "required_check_count": 0,
+        "pending_required_check_count": 0,
+        "failed_check_count": 0,
+        "residual_risk_count": 0,
+        "pending_subjects": [],
+        "failed_subjects": [],
+    }
 
 
 def turn_started(turn: int) -> Event:
@@ -137,6 +150,18 @@ def call_input(call_id: str, name: str, delta: str) -> Event:
 
 def output_delta(call_id: str, name: str, text: str) -> Event:
     return "tool_output_delta", {"id": call_id, "name": name, "text": text}
+
+
+def budget_hit(decision: Mapping[str, Json], *, hard: bool) -> Event:
+    """A budget guard's soft limit, or its refusal."""
+    payload: JsonObject = {
+        "resource": decision["resource"],
+        "kind": "hard" if hard else "soft",
+        "consumed": decision.get("consumed"),
+        "limit": decision.get("limit"),
+    }
+    message = decision.get("reason" if hard else "message")
+    return "budget_threshold_hit", payload | ({"message": message} if message is not None else {})
 
 
 def failed(message: str, code: str) -> Event:

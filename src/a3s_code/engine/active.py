@@ -41,6 +41,8 @@ class ActiveRun:
         self.token = token
         self.record = record
         self.fanout = Fanout(record.recorder)
+        self.guard = kernel.guard
+        self.turn = 0
         self.error: CodeError | None = None
         self.outcome: ClosedRun | None = None
         self.latest: RunState | None = None
@@ -91,7 +93,7 @@ class ActiveRun:
         def emit_output(text: str) -> None:
             self._loop.call_soon_threadsafe(self.emit, output_delta(call.id, call.name, text))
 
-        return Invocation(call.id, call.name, call.args, "agent", self.id, self.token, emit_output)
+        return Invocation(call.id, call.name, call.args, "agent", self.id, self.token, emit_output, announce=self.emit)
 
     def trace(self, kind: str, name: str, started_ms: int, outcome: str, **more: Json) -> None:
         """Adds one line to the session's trace."""

@@ -11,20 +11,22 @@ from a3s_code.core.decide.settle import settle
 from a3s_code.core.facts.runs import Failure
 from a3s_code.core.steps import Idle, Settle, Step
 from a3s_code.engine.active import ActiveRun
+from a3s_code.engine.control import Control
 from a3s_code.engine.perform import perform
 from a3s_code.engine.token import Interrupted
 from a3s_code.errors import CodeError, StoreError
 
 
-async def drive(run: ActiveRun) -> None:
-    """Advances the run until its log is quiescent. A failing step settles the run as failed and is kept in
-    ``run.error``; a failing log is raised, since nothing more can be recorded."""
+async def drive(run: ActiveRun, control: Control) -> None:
+    """Advances the run until its log is quiescent; ``control`` holds what steers it. A failing step settles the run as
+    failed and is kept in ``run.error``; a failing log is raised, since nothing more can be recorded."""
     while True:
         step = _stop(run) if run.token.is_cancelled() else next_step(run.view, run.rules)
         if step is None or isinstance(step, Idle):
             return
         try:
-            await perform(run, step)
+            if not control.apply(run, step):
+                await perform(run, step)
         except Interrupted:
             continue
         except StoreError:

@@ -12,14 +12,19 @@ from msgspec.structs import replace
 from a3s_code.core import project
 from a3s_code.core.assemble import AssembledTurn, Assembler
 from a3s_code.core.content import Call, Usage, Verdict
+from a3s_code.core.decide.context import estimated_tokens
 from a3s_code.core.facts import ModelTurn
 from a3s_code.core.steps import Infer
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.capabilities import capabilities_of
 from a3s_code.engine.retry import with_retries
 from a3s_code.engine.token import Interrupted
-from a3s_code.errors import CodeError, LlmError
+from a3s_code.errors import BudgetExhausted, CodeError, LlmError
 from a3s_code.ports.model import ModelDelta, ModelRequest
+from a3s_code.ports.tasks import breathe
+
+BREATHE_EVERY = 16
+"""Deltas that may come in one piece before readers and other sessions have their turn; about 0.1 ms."""
 
 ROUNDS_USED_UP = "No tools are left in this turn (max_tool_rounds): answer in text"
 
@@ -40,6 +45,7 @@ async def infer(run: ActiveRun, step: Infer) -> None:
     calls = tuple(_judged(run, step, call) for call in turn.calls)
     fact = ModelTurn(turn.text, "model", calls, turn.reasoning, turn.usage, turn.model or request.model, turn.finish)
     run.append(fact)
+    await run.guard.after_model(turn.usage)
     run.trace("model_call", fact.model, started, "ok", usage=project.usage(turn.usage))
 
 
@@ -87,8 +93,14 @@ class _Attempt:
         return self._assembler.turn().text if self._assembler is not None else ""
 
     async def __call__(self) -> AssembledTurn:
-        self.run.emit(project.turn_started(self.step.turn))
-        return await self.run.token.guard(self._stream())
+        run = self.run
+        run.turn = self.step.turn
+        tokens = estimated_tokens(run.view, run.rules)
+        denied = await run.token.guard(run.guard.before_model(tokens, run.emit))
+        if denied is not None:
+            raise BudgetExhausted(denied)
+        run.emit(project.turn_started(self.step.turn))
+        return await run.token.guard(self._stream())
 
     async def _stream(self) -> AssembledTurn:
         run = self.run
@@ -96,8 +108,13 @@ class _Attempt:
         assembler = self._assembler = Assembler(lambda position: f"{run_id}-t{turn}-c{position}", run.view.call_ids)
         stream = run.parts.model.stream(self.request)
         try:
+            untold = BREATHE_EVERY - 1  # the first one is told at once
             async for delta in stream:
                 self._take(assembler, delta)
+                untold += 1
+                if untold == BREATHE_EVERY:
+                    untold = 0
+                    await breathe()
                 if run.fanout.congested:
                     await run.fanout.flow()
         except CodeError:

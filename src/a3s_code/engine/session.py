@@ -20,8 +20,10 @@ from a3s_code.core.history import history, seed
 from a3s_code.core.state import ClosedRun, View
 from a3s_code.engine import approvals, recovery
 from a3s_code.engine.active import ActiveRun
+from a3s_code.engine.control import Control
 from a3s_code.engine.driver import drive
 from a3s_code.engine.gate import Gate
+from a3s_code.engine.guard import Guard
 from a3s_code.engine.invoke.invocation import Finished, Invocation
 from a3s_code.engine.invoke.kernel import Kernel, result_of
 from a3s_code.engine.parts import Parts
@@ -55,7 +57,9 @@ class EngineSession:
             parts.log, parts.env, observe=self.book.observe, publish=self._publish, durable=parts.durable
         )
         self.token = CancelToken()
-        self.kernel = Kernel(parts, self._trace_call)
+        self.guard = Guard(parts.session_id, parts.callbacks)
+        self.control = Control(parts.env.now_ms, parts.env.new_id)
+        self.kernel = Kernel(parts, self.guard, self._trace_call)
         self.active: ActiveRun | None = None
         self.closed = False
         self.owner: Callable[[], object] = no_owner
@@ -170,7 +174,7 @@ class EngineSession:
         """Drives the run and puts everything away, however it ends."""
         run.worktime.start()
         try:
-            await drive(run)
+            await drive(run, self.control)
         except StoreError as error:
             run.error = error
         except asyncio.CancelledError:
@@ -203,6 +207,7 @@ class EngineSession:
                 run.record.fail(run.error, self.parts.env.now_ms())
         if run.outcome is None and run.parked:
             run.record.status = "parked"
+        self.control.end(run.id)
         run.fanout.end()
         run.owner = None
         self.active = None

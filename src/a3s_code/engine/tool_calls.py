@@ -31,7 +31,7 @@ async def run_batch(run: ActiveRun, calls: tuple[Call, ...]) -> None:
         if _judged_stricter(run, call):
             return
         invocation = run.invocation(call)
-        refusal = run.kernel.admit(invocation)
+        refusal = await run.kernel.admit(invocation)
         if refusal is not None:
             await _record(run, invocation, refusal)
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from a3s_code.api.blocking import Home, blocking, bridged
-from a3s_code.api.session.tools import Tools
+from a3s_code.api.session.control import RunControl
 from a3s_code.engine.token import CancelToken
 
 
@@ -31,7 +31,7 @@ class SessionCancelToken:
         await self._home.bridge(self._token.wait_async, name="wait_async")
 
 
-class Session(Tools):
+class Session(RunControl):
     """Made by ``agent.session(...)``. A context manager in both faces. See api.md, *Session*."""
 
     @bridged

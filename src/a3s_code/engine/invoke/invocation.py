@@ -11,9 +11,14 @@ from collections.abc import Callable
 import msgspec
 
 from a3s_code.core.content import JsonObject
+from a3s_code.core.project import Event
 from a3s_code.engine.token import CancelToken
 from a3s_code.ports.tool import Origin, ToolOutput
 from a3s_code.ports.toolbox import RegisteredTool
+
+
+def unheard(event: Event) -> None:
+    """Where the events of a call go that no run has: a host's direct call has no stream."""
 
 
 class Invocation(msgspec.Struct, eq=False):
@@ -28,6 +33,7 @@ class Invocation(msgspec.Struct, eq=False):
     token: CancelToken
     emit: Callable[[str], None]
     started_at_ms: int = 0
+    announce: Callable[[Event], None] = unheard
     stack: tuple[str, ...] = ()
     deadline: float | None = None
     limit_ms: int | None = None

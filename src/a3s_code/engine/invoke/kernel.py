@@ -13,9 +13,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from a3s_code.core.content import Json, JsonObject
+from a3s_code.engine.guard import Guard
 from a3s_code.engine.invoke import admission
 from a3s_code.engine.invoke.execute import execute, failure_output
-from a3s_code.engine.invoke.invocation import Finished, Invocation
+from a3s_code.engine.invoke.invocation import Finished, Invocation, failed
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.token import CancelToken
 from a3s_code.ports.tool import Origin, ToolContext, ToolFailure, ToolOutput, ToolResult
@@ -35,18 +36,19 @@ BEFORE: Final[tuple[Step, ...]] = (
 class Kernel:
     """One a session. ``active`` are the calls now running, by invocation id."""
 
-    def __init__(self, parts: Parts, trace: Callable[[Invocation, Finished], None]) -> None:
+    def __init__(self, parts: Parts, guard: Guard, trace: Callable[[Invocation, Finished], None]) -> None:
         self._parts = parts
+        self.guard = guard
         self._trace = trace
         self.active: dict[str, Invocation] = {}
         self._idle = asyncio.Event()
 
     async def invoke(self, inv: Invocation) -> Finished:
         """All steps, for calls that leave no facts: those of hosts and nested ones."""
-        refusal = self.admit(inv)
+        refusal = await self.admit(inv)
         return refusal if refusal is not None else await self.execute(inv)
 
-    def admit(self, inv: Invocation) -> Finished | None:
+    async def admit(self, inv: Invocation) -> Finished | None:
         """The steps before the call; a refusal has had no effect."""
         try:
             for step in BEFORE:
@@ -55,6 +57,9 @@ class Kernel:
                     return self._finished(inv, refusal, 0)
         except ToolFailure as failure:
             return self._finished(inv, failure_output(failure), 0)
+        denied = await self.guard.before_tool(inv.name, inv.announce)
+        if denied is not None:
+            return self._finished(inv, failed("budget_exhausted", denied), 0)
         return None
 
     async def execute(self, inv: Invocation) -> Finished:
@@ -121,6 +126,7 @@ class Kernel:
             run_id=outer.run_id,
             token=outer.token,
             emit=outer.emit,
+            announce=outer.announce,
             stack=(*outer.stack, outer.name),
             deadline=outer.deadline,
             limit_ms=outer.limit_ms,
