@@ -117,6 +117,14 @@ def test_a_summary_of_hidden_messages_only_is_hidden() -> None:
     assert story.texts()[0] == SUMMARY_LABEL + "S2"
 
 
+def test_neighbouring_side_runs_become_one_hidden_summary() -> None:
+    """Ranges that a summary swallows are one range, so that their number doesn't grow with the session."""
+    story = Story().prompt("aside", side=True).turn(text="x").settled().prompt("more", "r2", side=True).turn(text="y")
+    story.settled().prompt("one", "r3").compacted(len(story.facts) - 3, "S")
+    assert story.view.sides == ((0, 1),)
+    assert contents(story) == ["one"]
+
+
 def test_a_side_run_may_be_compacted_while_it_works() -> None:
     """An open range stays open."""
     story = Story().prompt("one").turn(text="first").settled().prompt("aside", "r2", side=True).turn(a_read("a"))

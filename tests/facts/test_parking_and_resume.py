@@ -6,9 +6,11 @@ import pytest
 from factstory import ASK, DENY, Story, a_call, a_question, a_read, faults
 
 from a3s_code.core.content import ALLOW, Call, Verdict
+from a3s_code.core.decide.approvals import asks
 from a3s_code.core.decide.settle import UNKNOWN_OUTCOME, settle
 from a3s_code.core.digest import args_digest
 from a3s_code.core.facts import BudgetDenied, RunClosed
+from a3s_code.core.rules import Rules
 from a3s_code.core.steps import Confirm, Idle, Infer, Question, Record, Run, Settle, Step
 
 
@@ -112,11 +114,13 @@ def test_a_second_look_can_only_tighten_what_was_not_changed() -> None:
 
 
 def test_a_call_that_began_and_is_judged_stricter_asks_before_it_runs_again() -> None:
-    """A policy that was tightened while the process was gone counts for the second run of an allowed call."""
+    """A policy that was tightened while the process was gone counts for the second run of an allowed call; D14: an
+    answer that was used stays given for the same arguments."""
     story = Story().prompt().turn(a_call("bash", "a")).started("a", rerun="unsafe").resumed()
     assert running(story.step) == ["a"]
     assert asked(story.judged("a", ASK).step) == ["a"]
     assert running(story.confirmed("a").step) == ["a"]
+    assert running(story.judged("a", ASK).started("a", rerun="unsafe").resumed("r3").judged("a", ASK).step) == ["a"]
     denied = Story().prompt().turn(a_call("bash", "a")).started("a", rerun="unsafe").resumed().judged("a", DENY)
     assert outcomes(denied.step) == [("a", "unknown")]
 
@@ -150,6 +154,7 @@ def test_safe_calls_run_again_and_one_by_one() -> None:
         assert running(story.step) == ["c0"]
         assert running(story.ran("c0").step) == ["c1"]
         assert running(story.ran("c1").step) == ["c2", "c3"]
+        assert story.ran("c2", "c3").at_work.steps == 3
 
 
 def test_an_unsafe_call_whose_outcome_is_unknown_runs_once_more_by_default() -> None:
@@ -175,6 +180,7 @@ def test_an_unknown_outcome_is_reported(rule: str, can_ask: bool) -> None:
 def test_an_unknown_outcome_is_asked_about() -> None:
     """``ask``: approved, it runs; rejected, the model hears that the outcome is unknown, not that nothing happened."""
     story = Story(unknown_outcome="ask", can_ask=True).prompt().turn(a_call("bash", "a")).started("a", rerun="unsafe")
+    assert not asks(story.state("a"), Rules(unknown_outcome="ask", can_ask=False))
     assert asked(story.resumed().step) == ["a"]
     assert running(story.confirmed("a").step) == ["a"]
     story = Story(unknown_outcome="ask", can_ask=True).prompt().turn(a_call("bash", "a")).started("a", rerun="unsafe")
@@ -205,6 +211,13 @@ def test_a_budget_that_was_refused_before_the_process_died_still_ends_the_run() 
     step = story.step
     assert isinstance(step, Settle)
     assert step.stop_reason == "tool_budget"
+
+
+def test_a_call_that_began_is_finished_under_lower_limits() -> None:
+    """The turns with calls are counted when calls begin: one that did is not called denied afterwards."""
+    story = Story(max_tool_rounds=0).prompt().turn(a_read("a"), a_read("b")).started("a").resumed()
+    assert outcomes(story.step) == [("b", "denied")]
+    assert running(story.recorded().step) == ["a"]
 
 
 # How a run ends

@@ -6,6 +6,7 @@ import pytest
 from factstory import DENY, Story, a_call, a_question, a_read
 
 from a3s_code.core.content import AssistantMessage, Call, Json, ToolMessage, Usage, Verdict
+from a3s_code.core.decide.approvals import asks
 from a3s_code.core.facts import BudgetDenied, CompactionDone, ModelTurn, ToolResulted, UserSaid
 from a3s_code.core.facts.runs import Failure
 from a3s_code.core.steps import Compact, Confirm, Continue, Deny, Infer, Question, Record, Run, Settle
@@ -377,6 +378,7 @@ def test_a_question_is_put_once_and_its_answer_is_the_result() -> None:
     for verdict in (Verdict("allow"), Verdict("ask", "rule")):
         story = Story().prompt().turn(Call("q", "ask_user", {"question": "Colour?", "options": options}, verdict))
         assert isinstance(story.step, Question)
+        assert not asks(story.state("q"), story.rules)
         step = story.answered("q", "blue, green").answered("q", "red").step
         assert isinstance(step, Record)
         assert step.results[0].output == "blue, green"

@@ -133,7 +133,7 @@ def _tool_started(view: View, fact: Fact, started: ToolStarted) -> Changes:
         return {}
     begun = replace(
         state,
-        attempts=max(started.attempt, state.attempts + 1),
+        attempts=state.attempts + 1,
         rerun=started.rerun,
         read_only=started.read_only,
         must_ask=False,
