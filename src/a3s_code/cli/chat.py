@@ -142,7 +142,7 @@ class PlainLines:
             return ""
         finally:
             signal.signal(signal.SIGINT, before)
-        return line or None
+        return line.removesuffix("\n") if line else None
 
 
 class EditedLines:
