@@ -1,4 +1,4 @@
-"""The one place that starts asyncio tasks. In: a coroutine. Out: a task that is kept alive until it ends.
+"""The one place that starts asyncio tasks, and lets others run. In: a coroutine. Out: a task kept alive until it ends.
 
 One rule: no task is lost and no failure is silent.
 Known weakness: a failure of a task nobody awaits is only logged.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
+from types import coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -22,6 +23,12 @@ def spawn(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
     _alive.add(task)
     task.add_done_callback(_ended)
     return task
+
+
+@coroutine
+def breathe() -> Generator[None, None, None]:
+    """Lets everything else that is ready on the loop run once."""
+    yield
 
 
 def _ended(task: asyncio.Task[Any]) -> None:

@@ -23,6 +23,7 @@ from a3s_code.providers.http import Exchange, HttpTransport
 
 AFTER_FINISH_S: Final = 5.0  # for the usage that may follow the finish reason
 AFTER_DONE_S: Final = 0.1  # for the end of the body: waiting longer than that costs more than a new connection
+SLICE_BYTES: Final = 8 * 1024  # decoded at a time: the first delta of a big chunk shouldn't wait for its last
 _VERSION = re.compile(r"v\d+(?:[a-z]+\d*)?")
 _BASE_HEADERS: Final = {
     "accept": "text/event-stream",
@@ -59,7 +60,7 @@ class HttpModel:
         self._secrets: tuple[str, ...] = ()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta, None]:
-        """The answer, piece by piece. Each network chunk is decoded as a whole."""
+        """The answer, piece by piece."""
         headers = self._headers or self._authorised()
         refs = self._unseen(request)
         if refs:
@@ -78,11 +79,12 @@ class HttpModel:
                     raise
                 if not chunk:
                     break
-                deltas = decoder.feed(chunk)
-                for delta in deltas:
-                    yield delta
-                if decoder.complete and deltas and not decoder.done:
-                    exchange.expire_in(AFTER_FINISH_S)
+                for start in range(0, len(chunk), SLICE_BYTES):
+                    deltas = decoder.feed(chunk[start : start + SLICE_BYTES])
+                    for delta in deltas:
+                        yield delta
+                    if decoder.complete and deltas and not decoder.done:
+                        exchange.expire_in(AFTER_FINISH_S)
             for delta in decoder.finish():
                 yield delta
             if decoder.done and not exchange.ended:
