@@ -6,7 +6,7 @@ import io
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from recorded_events import RETRIED, TYPICAL, Recorded, call, deltas, end, record, usage
 
@@ -293,9 +293,18 @@ EVENTS = st.builds(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault of the events
 @given(st.lists(EVENTS, max_size=8), st.booleans())
 def test_odd_payloads_never_break_the_view(events: list[Recorded], as_it_comes: bool) -> None:
     """Members that are missing or of another type cost words, not the run: whole, printable lines come out."""
     told = plain(events, as_it_comes=as_it_comes)
     assert told == "" or told.endswith("\n")
     assert not set(told) & set("\x1b\x08\x9b\r")
+
+
+def test_that_nothing_was_verified_is_not_told() -> None:
+    """A summary that only says so is no line."""
+    for summary in ({"status": "not_run", "reports": 0}, {"status": "skipped"}, "skipped"):
+        _, kind, payload = end(1)
+        told = lines((0, "agent_start", {}), (1, kind, {**payload, "verification_summary": summary}))
+        assert told == ["done: 0 tool calls, 0 tokens, 1 ms"]
