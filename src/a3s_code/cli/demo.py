@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -90,12 +91,18 @@ def _head(command: str) -> None:
 
 
 def _say_how_to_go_on(directory: Path, session_id: str) -> None:
-    where = os.path.relpath(directory)
+    where, program = os.path.relpath(directory), _program()
     _head("now with a real model")
     print("  export OPENAI_API_KEY=...      # or ANTHROPIC_API_KEY")
-    print(f'  a3s-code run -w {where} "Make storage.save safe against a crash, and run the tests"')
-    print(f"  a3s-code chat -w {where} --session {session_id}")
-    print("  a3s-code doctor")
+    print(f'  {program} run -w {where} "Make storage.save safe against a crash, and run the tests"')
+    print(f"  {program} chat -w {where} --session {session_id}")
+    print(f"  {program} doctor")
+
+
+def _program() -> str:
+    """The command as it can be typed here: the one beside this Python unless it is on the path."""
+    beside = Path(sys.executable).with_name("a3s-code")
+    return os.path.relpath(beside) if shutil.which("a3s-code") is None and beside.exists() else "a3s-code"
 
 
 if __name__ == "__main__":
