@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from a3s_code.core.text import clip, edit
@@ -141,6 +141,8 @@ PIECES = st.lists(st.sampled_from(["a", "b", "\n", "\r\n", "\r", "é"]), max_siz
 @given(before=PIECES, old=PIECES.filter(bool), after=PIECES, new=PIECES)
 def test_an_edit_touches_the_regions_only(before: str, old: str, after: str, new: str) -> None:
     """Every match is found, each equals the old text up to terminators, and all between them stays."""
+    assume(not (before.endswith("\r") and old.startswith("\n")))  # a match never cuts a terminator in two
+    assume(not (old.endswith("\r") and after.startswith("\n")))
     text = before + old + after
     found = edit.find(text, old)
     assert found.regions
