@@ -119,7 +119,7 @@ class _Attempt:
                     await run.fanout.flow()
         except CodeError:
             raise
-        except Exception as error:  # a host's own client may raise anything; no retry mends it
+        except (Exception, SystemExit) as error:  # a host's own client may raise anything; no retry mends it
             raise LlmError(f"The model client failed: {type(error).__name__}: {str(error)[:2048]}") from error
         finally:
             close = getattr(stream, "aclose", None)

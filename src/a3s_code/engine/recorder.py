@@ -97,7 +97,7 @@ class EventRecorder:
 
     def _after(self, after: int | None) -> Iterator[AgentEvent]:
         newest_first: list[GrowingDelta | _Whole] = []
-        for record in reversed(self._kept):
+        for record in reversed(tuple(self._kept)):  # at once: other threads read while the run goes on
             if after is not None and record.last <= after:
                 break
             newest_first.append(record)

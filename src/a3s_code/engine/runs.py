@@ -12,10 +12,12 @@ from a3s_code.core import project
 from a3s_code.core.content import Json, JsonObject, Usage
 from a3s_code.core.facts import Fact, RunClosed, RunOpened, UserSaid
 from a3s_code.core.facts.runs import Failure
+from a3s_code.core.fold import fold
 from a3s_code.core.state import View
 from a3s_code.engine.parts import Limits
 from a3s_code.engine.recorder import EventRecorder
 from a3s_code.errors import CodeError
+from a3s_code.ports.log import FactLog
 
 
 class RunRecord:
@@ -68,6 +70,7 @@ class RunBook:
         self._session_id = session_id
         self._limits = limits
         self._records: dict[str, RunRecord] = {}
+        self._dropped: set[str] = set()
         self.traces: deque[JsonObject] = deque(maxlen=limits.traces)
 
     def observe(self, fact: Fact, view: View) -> None:
@@ -100,7 +103,9 @@ class RunBook:
         self._records[opened.run] = record
         limit = self._limits.runs
         while limit is not None and len(self._records) > max(1, limit):
-            self._records.pop(next(iter(self._records)))
+            oldest = self._records.pop(next(iter(self._records)))
+            if oldest.input_digest is not None:
+                self._dropped.add(oldest.id)
         return record
 
     def drop(self, run_id: str) -> None:
@@ -110,5 +115,19 @@ class RunBook:
     def get(self, run_id: str) -> RunRecord | None:
         return self._records.get(run_id)
 
+    def was_dropped(self, run_id: str) -> bool:
+        """Whether this is a detached run whose record is no longer kept: its id was used all the same."""
+        return run_id in self._dropped
+
     def all(self) -> list[RunRecord]:
         return list(self._records.values())
+
+
+def read_again(log: FactLog, session_id: str, run_id: str) -> RunRecord | None:
+    """The record of a run that retention has dropped. Blocks for the length of the log, which must be acquired."""
+    book = RunBook(session_id, Limits(runs=None))
+    view = View()
+    for fact in log.read():
+        view = fold(view, fact)
+        book.observe(fact, view)
+    return book.get(run_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TypeAlias
 
 from a3s_code.core import project
@@ -28,7 +29,7 @@ from a3s_code.engine.invoke.invocation import Finished, Invocation
 from a3s_code.engine.invoke.kernel import Kernel, result_of
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.perform import result_of as fact_of
-from a3s_code.engine.runs import RunBook, RunRecord
+from a3s_code.engine.runs import RunBook, RunRecord, read_again
 from a3s_code.engine.token import CancelToken
 from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError, SessionClosed, StoreError
@@ -277,6 +278,16 @@ class EngineSession:
     def record(self, run_id: str) -> RunRecord | None:
         self.view()
         return self.book.get(run_id)
+
+    async def known(self, run_id: str) -> RunRecord | None:
+        """Like ``record``, also for a detached run whose record retention has dropped."""
+        await self.ready()
+        if not self.book.was_dropped(run_id):
+            return self.record(run_id)
+        self.writer.acquire()
+        reading = partial(read_again, self.parts.log, self.parts.session_id, run_id)
+        record: RunRecord | None = await self.parts.callbacks.in_thread(reading)
+        return record
 
     def history(self) -> list[JsonObject]:
         return history(self.writer.view)

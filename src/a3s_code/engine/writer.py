@@ -6,6 +6,7 @@ Known weakness: after a failed write the view is folded anew from the file, whic
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 
 from a3s_code.core.facts import KIND_OF, Fact, FactData
@@ -30,14 +31,19 @@ class Writer:
         self._publish = publish
         self._durable = durable
         self._view: View | None = None
+        self._loading = threading.Lock()  # getters may be the first to look, from any thread
         self._pending = False
 
     @property
     def view(self) -> View:
         """The conversation as far as this process knows it; read from the file when that was never done."""
-        if self._view is None:
-            self._view = self._load(View())
-        return self._view
+        view = self._view
+        if view is None:
+            with self._loading:
+                view = self._view
+                if view is None:
+                    view = self._view = self._load(View())
+        return view
 
     @property
     def loaded(self) -> bool:
@@ -94,13 +100,14 @@ class Writer:
         """Returns once what was appended is on the disk (nothing to do with ``log_durability="os"``)."""
         if not self._pending:
             return
+        covered = self._log.position.seq
         if self._durable:
             try:
                 await self._log.sync()
             except StoreError:
                 self.forget()
                 raise
-        self._pending = False
+        self._pending = self._log.position.seq != covered
 
     def forget(self) -> None:
         """Drops the view and the lock; the next use reads the file again."""

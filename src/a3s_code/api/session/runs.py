@@ -7,7 +7,7 @@ Known weakness: events of runs from before a restart are gone; their records are
 from __future__ import annotations
 
 from a3s_code.api.blocking import blocking, bridged
-from a3s_code.api.session.conversation import Conversation
+from a3s_code.api.session.conversation import Conversation, unpack
 from a3s_code.core.content import JsonObject
 from a3s_code.core.digest import text_digest
 from a3s_code.errors import CodeError, RunIdentityConflict
@@ -67,16 +67,16 @@ class Runs(Conversation):
         """
         if not isinstance(run_id, str) or not run_id.strip():
             raise CodeError("run_id: expected text that is not blank", "INVALID_REQUEST")
+        text, _, _ = unpack(prompt, None, None)
         engine = self._engine
         engine.check_open()
-        await engine.ready()
-        digest = text_digest(prompt)
-        known = engine.record(run_id)
+        digest = text_digest(text)
+        known = await engine.known(run_id)
         if known is not None:
             if known.input_digest != digest:
                 raise RunIdentityConflict(f"run '{run_id}' exists with another input")
             return {"snapshot": known.snapshot(), "replayed": True}
-        run = await engine.begin(prompt, cause="spawned", run_id=run_id, input_digest=digest)
+        run = await engine.begin(text, cause="spawned", run_id=run_id, input_digest=digest)
         return {"snapshot": run.record.snapshot(), "replayed": False}
 
     spawn_run_with_id = blocking(spawn_run_with_id_async)
