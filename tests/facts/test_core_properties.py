@@ -8,6 +8,7 @@ from generated import Simulation, garbage, logs, simulations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from a3s_code.core.codec import decode_line, encode
 from a3s_code.core.content import AssistantMessage
 from a3s_code.core.decide import PHASES, next_step
 from a3s_code.core.decide.approvals import asks, is_question
@@ -31,6 +32,7 @@ from a3s_code.core.history import history
 from a3s_code.core.rules import Rules
 from a3s_code.core.state import View
 from a3s_code.core.steps import LIMITED, Confirm, Continue, Idle, Question, Run, Settle
+from a3s_code.core.viewcodec import decode_view, encode_view
 
 RULES = [Rules(), Rules(tool_budget=None, unknown_outcome="ask", can_ask=True), Rules(unknown_outcome="report")]
 NOISE: tuple[FactData, ...] = (
@@ -203,3 +205,10 @@ def test_simulations_reach_every_kind_of_step_and_fact() -> None:
     assert len(kinds) == 11
     codes = {s.error.code if s.error else s.stop_reason for one in played for s in one.steps if isinstance(s, Settle)}
     assert codes >= {"STEP_LIMIT", "LLM_ERROR", "DUPLICATE_TOOL_CALL", "tool_budget", "cancelled", "done"}
+
+
+@given(logs)
+def test_a_view_survives_encode_and_decode(facts: list[Fact]) -> None:
+    """The shortcut beside a long log gives back the very view that was encoded, of facts as a log gives them."""
+    view = fold_all([decode_line(encode(fact, "")[0].rstrip(b"\n")).fact for fact in facts])
+    assert decode_view(encode_view(view)) == view

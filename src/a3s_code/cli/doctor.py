@@ -38,7 +38,7 @@ _KEYS: Final = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
 _PROGRAMS: Final = {
     "bash": "the bash tool runs its commands with sh instead; install bash for the commands models write",
     "git": "install git: an agent asks it what changed (apt install git, brew install git)",
-    "rg": "search works without ripgrep; pip install 'a3s-code-py[search]' brings it",
+    "rg": "nothing to do: search has its own matcher; models may still run rg through bash when it is there",
     "bwrap": "commands run without a sandbox in this version, with or without bubblewrap: use a machine or container "
     "in which they can do no harm",
 }

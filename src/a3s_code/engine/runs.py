@@ -16,6 +16,7 @@ from a3s_code.core.fold import fold
 from a3s_code.core.state import View
 from a3s_code.engine.parts import Limits
 from a3s_code.engine.recorder import EventRecorder
+from a3s_code.engine.shortcut import SavedRun
 from a3s_code.errors import CodeError
 from a3s_code.ports.log import FactLog
 
@@ -28,7 +29,7 @@ class RunRecord:
         self.session_id = session_id
         self.status = "parked"
         self.prompt = ""
-        self.cause: str = opened.cause
+        self.cause = opened.cause
         self.input_digest = opened.input_digest
         self.created_ms = ts
         self.updated_ms = ts
@@ -107,6 +108,45 @@ class RunBook:
             if oldest.input_digest is not None:
                 self._dropped.add(oldest.id)
         return record
+
+    def saved(self) -> tuple[SavedRun, ...]:
+        """The records as they go into a shortcut."""
+        return tuple(
+            SavedRun(
+                record.id,
+                "parked" if record.status == "running" else record.status,
+                record.prompt,
+                record.cause,
+                record.created_ms,
+                record.updated_ms,
+                record.ended_ms,
+                record.steps,
+                record.usage,
+                record.text,
+                record.input_digest,
+                record.error,
+                record.stop_reason,
+            )
+            for record in self._records.values()
+        )
+
+    def dropped(self) -> tuple[str, ...]:
+        return tuple(sorted(self._dropped))
+
+    def restore(self, runs: tuple[SavedRun, ...], dropped: tuple[str, ...]) -> None:
+        """Takes in the records of a shortcut, before any fact."""
+        self._dropped.update(dropped)
+        for saved in runs:
+            if saved.id in self._records:
+                continue
+            recorder = EventRecorder(self._limits.events, self._limits.event_bytes)
+            opened = RunOpened(saved.id, saved.cause, input_digest=saved.input_digest)
+            record = RunRecord(saved.id, self._session_id, opened, saved.created_ms, recorder)
+            record.status, record.prompt, record.text = saved.status, saved.prompt, saved.text
+            record.updated_ms, record.ended_ms = saved.updated_ms, saved.ended_ms
+            record.steps, record.usage = saved.steps, saved.usage
+            record.error, record.stop_reason = saved.error, saved.stop_reason
+            self._records[saved.id] = record
 
     def drop(self, run_id: str) -> None:
         """Forgets a run whose first fact could not be written."""

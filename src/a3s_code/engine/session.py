@@ -54,9 +54,7 @@ class EngineSession:
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
         self.book = RunBook(parts.session_id, parts.limits)
-        self.writer = Writer(
-            parts.log, parts.env, observe=self.book.observe, publish=self._publish, durable=parts.durable
-        )
+        self.writer = Writer(parts.log, parts.env, book=self.book, publish=self._publish, durable=parts.durable)
         self.token = CancelToken()
         self.guard = Guard(parts.session_id, parts.callbacks)
         self.control = Control(parts.env.now_ms, parts.env.new_id)
@@ -235,6 +233,7 @@ class EngineSession:
         if run is not None:
             await asyncio.wait([run.finished])
         await self.kernel.settled()
+        await self.parts.callbacks.in_thread(self.writer.keep_shortcut)
         self.writer.release()
 
     def check_open(self) -> None:

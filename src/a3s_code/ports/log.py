@@ -57,5 +57,11 @@ class FactLog(Protocol):
     async def sync(self) -> None:
         """Returns once everything appended so far is on the disk; shared with whoever waits at that moment."""
 
+    def read_shortcut(self) -> bytes | None:
+        """What ``write_shortcut`` kept beside the log; ``None`` when there is nothing readable."""
+
+    def write_shortcut(self, data: bytes) -> None:
+        """Keeps bytes that make opening quicker; a failure is no error."""
+
     def release(self) -> None:
         """Gives up the lock and the descriptor; the log can be acquired again."""

@@ -29,6 +29,7 @@ from a3s_code.stores.disk import disk, make_private_directory, write_all, write_
 from a3s_code.stores.lock import leave, open_locked
 from a3s_code.stores.scan import MAX_LINE, START, Scan, fits, next_free
 from a3s_code.stores.syncer import Syncer
+from a3s_code.stores.viewfile import read_view, write_view
 
 DIRECTORY: Final = "effect-log"
 
@@ -207,6 +208,16 @@ class FileFactLog:
         tail = self._disk.read(fd, self._disk.stat(fd).st_size - end, end)
         write_new(self._disk, next_free(self.path, "torn"), tail, sync=True)
         self._disk.truncate(fd, end)
+
+    def read_shortcut(self) -> bytes | None:
+        return read_view(self._view_path)
+
+    def write_shortcut(self, data: bytes) -> None:
+        write_view(self._view_path, data)
+
+    @property
+    def _view_path(self) -> str:
+        return self.path.removesuffix(".jsonl") + ".view"
 
     def release(self) -> None:
         if self._end is None:
