@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from a3s_code.api.agent import Agent as Agent
     from a3s_code.api.options import SessionOptions as SessionOptions
+    from a3s_code.api.policy import PermissionPolicy as PermissionPolicy
     from a3s_code.api.result import AgentResult as AgentResult
     from a3s_code.api.session import Session as Session
     from a3s_code.api.stream import EventStream as EventStream
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from a3s_code.core.events.catalogue import agent_event_types_v1 as agent_event_types_v1
     from a3s_code.core.events.envelope import AgentEvent as AgentEvent
     from a3s_code.core.policy import ConfirmationPolicy as ConfirmationPolicy
-    from a3s_code.core.policy import PermissionPolicy as PermissionPolicy
     from a3s_code.core.retention import SessionRetentionLimits as SessionRetentionLimits
     from a3s_code.errors import BudgetExhausted as BudgetExhausted
     from a3s_code.errors import CodeError as CodeError
@@ -59,7 +59,8 @@ _HOME = {
     "Usage": "core.content",
     **dict.fromkeys(("AGENT_EVENT_TYPES_V1", "EventType", "agent_event_types_v1"), "core.events.catalogue"),
     "AgentEvent": "core.events.envelope",
-    **dict.fromkeys(("ConfirmationPolicy", "PermissionPolicy"), "core.policy"),
+    "ConfirmationPolicy": "core.policy",
+    "PermissionPolicy": "api.policy",
     "SessionRetentionLimits": "core.retention",
     **dict.fromkeys(
         (

@@ -84,7 +84,7 @@ WRONG = [
     ("confirmation_policy", True, "got True"),
     ("permission_policy", "some", "'full' or 'read_only'"),
     ("permission_policy", {"deny": ["bash("]}, "malformed"),
-    ("permission_policy", PermissionPolicy(deny=["bash(rm -rf*)"]), "not available in this version"),
+    ("permission_policy", PermissionPolicy(deny=["bash()"]), "malformed"),
     ("permission_policy", PermissionPolicy(default_decision="maybe"), "'default_decision'"),  # type: ignore[arg-type]  # wrong on purpose
     ("permission_policy", PermissionPolicy(deny="bash"), "'deny'"),
     ("host_env", {"fixed_time": 1}, "did you mean 'fixed_time_ms'"),

@@ -14,12 +14,12 @@ import msgspec
 
 from a3s_code.api.blocking import Home
 from a3s_code.api.options import SessionOptions
+from a3s_code.api.policy import Judging, answered
 from a3s_code.config.model import CodeConfig, ModelConfig, ProviderConfig
 from a3s_code.context.instructions import Instructions, load_instructions
 from a3s_code.context.prompt import PromptSlots, build_system_prompt
-from a3s_code.core.content import ALLOW, JsonObject, Verdict
+from a3s_code.core.content import JsonObject, Verdict
 from a3s_code.core.digest import canonical
-from a3s_code.core.policy import CompiledPolicy, ConfirmationPolicy, compile_policy, judge
 from a3s_code.core.rules import Rules
 from a3s_code.engine.parts import Labels, Limits, ModelSettings, Parts
 from a3s_code.engine.session import EngineSession
@@ -110,7 +110,7 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
         model_settings=_model_settings(options, model),
         system=lambda: system,
         toolbox=tools,
-        judge=_judge(compile_policy(options.permissions()), options.confirmations()),
+        judge=_judge(options, place),
         context=_Context(system, tools, options, name).digests,
         rules=_rules(shared.config, options, model, _tokens(system, specs)),
         limits=_limits(options),
@@ -177,22 +177,10 @@ def _instructions(config: CodeConfig, root: str, options: SessionOptions) -> Ins
     )
 
 
-def _judge(policy: CompiledPolicy, confirmations: ConfirmationPolicy | None) -> Callable[[str, JsonObject], Verdict]:
-    """The verdict on a call; an ``ask`` that nobody can answer is a ``deny`` (facts.md)."""
-
-    def verdict(name: str, args: JsonObject) -> Verdict:
-        found = judge(policy, name)
-        if found.decision != "ask" or (confirmations is not None and confirmations.enabled):
-            return found
-        if confirmations is not None:
-            return ALLOW
-        message = (
-            f"Confirmation required for '{name}' but no confirmation provider is configured; allow it with a rule "
-            "of permission_policy, or set confirmation_policy to be asked"
-        )
-        return Verdict("deny", message, "confirmation_unavailable")
-
-    return verdict
+def _judge(options: SessionOptions, place: LocalWorkspace) -> Callable[[str, JsonObject], Verdict]:
+    judging = Judging(options.permissions(), place, lambda: False)
+    confirmations = options.confirmations()
+    return lambda name, args: answered(judging.verdict(name, args), name, confirmations)
 
 
 def _rules(config: CodeConfig, options: SessionOptions, model: ModelConfig, fixed_tokens: int) -> Rules:

@@ -20,11 +20,28 @@ Decision: TypeAlias = Literal["allow", "ask", "deny"]
 
 
 class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The permission decision on one call. ``kind`` is the error kind that a ``deny`` is reported under."""
+    """The permission decision on one call. ``kind`` is the error kind that a ``deny`` is reported under.
+
+    ``rules`` is the list that decided (``deny``, ``ask``, ``allow``, ``default``; empty when no policy did), ``rule``
+    the rule as it was written, ``subject`` what it was matched with. ``scope`` and ``risk`` are what a tool that
+    asks by itself says of the call.
+    """
 
     decision: Decision
     reason: str = ""
     kind: str = ""
+    rules: str = ""
+    rule: str | None = None
+    subject: str = ""
+    scope: str = ""
+    risk: str = ""
+
+    def permission(self) -> JsonObject:
+        """``metadata["permission"]`` of a result and of a confirmation (tools.md §5.1); empty without a policy."""
+        if not self.rules:
+            return {}
+        found: JsonObject = {"decision": self.decision, "list": self.rules, "rule": self.rule}
+        return {"permission": found | {"subject": self.subject}}
 
 
 ALLOW = Verdict("allow")

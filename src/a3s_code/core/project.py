@@ -177,5 +177,5 @@ def parked(call: Call, reason: str) -> Event:
         return "user_question", asked | ({"options": options} if options else {})
     return (
         "confirmation_required",
-        {"tool_id": call.id, "tool_name": call.name, "args": call.args, "reason": reason},
+        {"tool_id": call.id, "tool_name": call.name, "args": call.args, "reason": reason, **call.verdict.permission()},
     )

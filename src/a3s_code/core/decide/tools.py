@@ -66,7 +66,7 @@ def _refused_outright(state: CallState, too_late: bool) -> Recorded | None:
         if state.attempts and state.rerun == "unsafe":
             return unknown(state)
         kind = call.verdict.kind or "permission_denied"
-        return Recorded(call, _OUTCOMES.get(kind, "denied"), call.verdict.reason, kind)
+        return Recorded(call, _OUTCOMES.get(kind, "denied"), call.verdict.reason, kind, call.verdict.permission())
     if too_late and state.attempts == 0:
         return Recorded(call, "denied", ROUNDS_USED_UP, "limit_exceeded")
     return None
@@ -79,7 +79,7 @@ def _refused_in_turn(state: CallState, view: View, rules: Rules) -> Recorded | N
         if state.attempts:
             return unknown(state)
         text = f"Rejected: {state.reject_reason or 'no reason given'}"
-        return Recorded(call, "denied", text, "confirmation_rejected")
+        return Recorded(call, "denied", text, "confirmation_rejected", call.verdict.permission())
     if state.attempts and state.rerun == "unsafe" and state.approved is None and _report_unknown(rules):
         return unknown(state)
     if is_question(state):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from a3s_code.core.policy.confirmation import ConfirmationPolicy
 from a3s_code.core.policy.permission import (
-    CompiledPolicy,
-    Explained,
     PermissionPolicy,
-    PolicyError,
     compile_policy,
-    explain,
     judge,
+    needs_sandbox,
     preset,
+    verdict_of,
 )
+from a3s_code.core.policy.rules import PolicyError, Scope
+from a3s_code.core.policy.verdict import CompiledPolicy, Explained, Shell, explain, hides
 
 __all__ = [
     "CompiledPolicy",
@@ -20,8 +20,13 @@ __all__ = [
     "Explained",
     "PermissionPolicy",
     "PolicyError",
+    "Scope",
+    "Shell",
     "compile_policy",
     "explain",
+    "hides",
     "judge",
+    "needs_sandbox",
     "preset",
+    "verdict_of",
 ]

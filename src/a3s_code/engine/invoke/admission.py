@@ -6,6 +6,8 @@ Known weakness: hooks, active skills, budgets and the lane queue have no step ye
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from a3s_code.core.content import JsonObject, Verdict
 from a3s_code.engine.invoke.invocation import Invocation, failed
 from a3s_code.engine.parts import Parts
@@ -82,10 +84,12 @@ def refused_by(verdict: Verdict, name: str) -> ToolOutput | None:
     """The refusal for a verdict on a call that can't park."""
     if verdict.decision == "allow":
         return None
-    if verdict.decision == "deny":
-        return failed(verdict.kind or "permission_denied", verdict.reason)
-    message = (
-        f"Confirmation required for '{name}' but a nested call can't wait for one in this version; "
-        "allow it by a rule of permission_policy"
-    )
-    return failed("confirmation_unavailable", message)
+    kind, message = verdict.kind or "permission_denied", verdict.reason
+    if verdict.decision == "ask":
+        kind = "confirmation_unavailable"
+        message = (
+            f"Confirmation required for '{name}' but a nested call can't wait for one in this version; "
+            "allow it by a rule of permission_policy"
+        )
+    output = failed(kind, message)
+    return replace(output, metadata={**output.metadata, **verdict.permission()})

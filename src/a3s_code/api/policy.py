@@ -1,0 +1,116 @@
+"""The permission policy of a session (tools.md §5). In: a policy, a workspace. Out: verdicts, and explanations.
+
+One rule: what ``explain`` says is what a session would decide, made by the same code.
+Known weakness: the names of links are looked up in the calling thread, some microseconds for a path.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from a3s_code.core import policy as core
+from a3s_code.core.content import ALLOW, JsonObject, Verdict
+from a3s_code.core.policy.permission import verdict_of
+from a3s_code.core.policy.subjects import Resolve
+from a3s_code.core.policy.verdict import Explained
+from a3s_code.errors import SessionConfigurationError
+from a3s_code.ports.tool import ToolFailure
+from a3s_code.ports.workspace import Workspace
+from a3s_code.tools.shell import BashGrammar
+from a3s_code.workspace.local import LocalWorkspace
+
+SHELL: Final = core.Shell(BashGrammar().parse)
+"""One for the process: its sessions share what they know of the lines seen last."""
+FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
+
+
+class PermissionPolicy(core.PermissionPolicy):
+    """Rules ``Tool`` or ``Tool(pattern)``; names match in any case and may contain ``*``. See docs/writing-a-policy.md.
+
+    ``default_decision`` is for calls that no rule names. ``enabled=False`` allows everything.
+    """
+
+    def explain(
+        self, tool: str, args: Mapping[str, object], workspace: str | os.PathLike[str] | None = None
+    ) -> JsonObject:
+        """``{"decision", "list", "rule", "subject"}`` of a call, without running anything; see ``explain_call``."""
+        return explain_call(self, tool, args, workspace)
+
+
+def explain_call(
+    policy: core.PermissionPolicy,
+    tool: str,
+    args: Mapping[str, object],
+    workspace: str | os.PathLike[str] | None = None,
+    *,
+    sandboxed: bool = True,
+) -> JsonObject:
+    """The decision on a call and what led to it, without running anything.
+
+    ``list`` is ``deny``, ``ask``, ``allow``, ``default`` or ``disabled``; ``subject`` is what the rule was matched
+    with; ``part`` is there for ``bash`` and names the part of the line that led to the decision. With ``workspace``
+    links are resolved and absolute paths known. ``sandboxed`` says that commands run in a sandbox, which the preset
+    ``workspace`` asks for. Raises ``SessionConfigurationError`` for a rule that can't be used.
+    """
+    place = None if workspace is None else LocalWorkspace(os.fspath(workspace))
+    try:
+        judging = Judging(policy, place, lambda: sandboxed)
+    except core.PolicyError as error:
+        raise SessionConfigurationError(f"permission_policy: {error}") from None
+    return judging.explain(tool, args).as_json()
+
+
+class Judging:
+    """A compiled policy over a workspace. Raises ``PolicyError`` for a rule that can't be used.
+
+    ``sandboxed`` is asked at each ``bash`` call of a policy that wants one.
+    """
+
+    def __init__(
+        self, policy: core.PermissionPolicy, workspace: Workspace | None, sandboxed: Callable[[], bool]
+    ) -> None:
+        root = None if workspace is None else workspace.root
+        self._policy = core.compile_policy(policy, core.Scope(root, FOLDS_CASE))
+        self._resolve = None if workspace is None else _resolver(workspace)
+        self._needs_sandbox = core.needs_sandbox(policy)
+        self._sandboxed = sandboxed
+
+    def explain(self, tool: str, args: Mapping[str, object]) -> Explained:
+        found = core.explain(self._policy, tool, args, SHELL, self._resolve)
+        if self._needs_sandbox and tool == "bash" and found.decision == "allow" and not self._sandboxed():
+            return Explained("ask", "default", None, found.subject, found.part)
+        return found
+
+    def verdict(self, tool: str, args: JsonObject) -> Verdict:
+        return verdict_of(tool, self.explain(tool, args))
+
+    def hides(self, path: str, real: str) -> bool:
+        """Whether a rule on ``read`` keeps this file out of search results and ``git diff`` (§5.3)."""
+        return core.hides(self._policy, path, real)
+
+
+def answered(verdict: Verdict, name: str, confirmations: core.ConfirmationPolicy | None) -> Verdict:
+    """An ``ask`` that nobody can answer is a ``deny`` (facts.md); one that nobody wants to see is an ``allow``."""
+    if verdict.decision != "ask" or (confirmations is not None and confirmations.enabled):
+        return verdict
+    if confirmations is not None:
+        return ALLOW
+    message = (
+        f"Confirmation required for '{name}' but no confirmation provider is configured ({verdict.reason}); allow it "
+        "with a rule of permission_policy, or set confirmation_policy to be asked"
+    )
+    return Verdict("deny", message, "confirmation_unavailable", verdict.rules, verdict.rule, verdict.subject)
+
+
+def _resolver(workspace: Workspace) -> Resolve:
+    def resolve(path: str) -> tuple[str, str] | None:
+        try:
+            place = workspace.locate(path)
+        except ToolFailure:
+            return None
+        return place.path, place.real
+
+    return resolve

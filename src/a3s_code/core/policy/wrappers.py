@@ -1,0 +1,333 @@
+"""Programs that run other programs (tools.md §5.4, 3). In: the words of a command. Out: what it would run.
+
+One rule: where options may hide in an unknown word, what follows is unknown too, never skipped.
+Known weakness: options that this table doesn't know are taken to have no value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from a3s_code.core.policy.line import Body, Segment, Unknown, Word
+
+SHELLS: Final = frozenset("sh bash zsh dash ksh ash rbash mksh".split())
+HARMLESS: Final = re.compile(
+    r"(?:CI|NODE_ENV|DEBUG|FORCE_COLOR|NO_COLOR|LANG|LC_\w*|TZ|TERM|PYTHONUNBUFFERED|RUST_BACKTRACE|RUST_LOG"
+    r"|CARGO_TERM_COLOR)\+?=.*",
+    re.DOTALL,
+)
+ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=.*", re.DOTALL)
+REST: Final = Word("", (Unknown.SPLIT,))
+_STDIN: Final = re.compile(r"-|/dev/(?:stdin|fd/.*|0)|/proc/self/fd/.*", re.DOTALL)
+
+
+class Wrapped(msgspec.Struct, frozen=True):
+    """``commands`` are words of programs it runs, ``texts`` are read by a shell; ``reach`` is the number of own words
+    up to the first program or text. ``unknown``: it runs something that the line doesn't say."""
+
+    transparent: bool
+    reach: int
+    commands: tuple[tuple[Word, ...], ...] = ()
+    texts: tuple[Word, ...] = ()
+    unknown: bool = False
+
+
+class _Options(msgspec.Struct, frozen=True):
+    """Options with a value, and how many operands stand before the program."""
+
+    short: str = ""
+    long: frozenset[str] = frozenset()
+    operands: int = 0
+    transparent: bool = True
+
+
+def _options(short: str, long: str = "", operands: int = 0, transparent: bool = True) -> _Options:
+    return _Options(short, frozenset(f"--{name}" for name in long.split()), operands, transparent)
+
+
+_SUDO: Final = _options(
+    "ugpChrtTUDR",
+    "user group prompt close-from host role type command-timeout other-user chdir chroot",
+    transparent=False,
+)
+_PREFIXES: Final = {
+    "sudo": _SUDO,
+    "doas": _options("uCa", transparent=False),
+    "pkexec": _options("", "user", transparent=False),
+    "chroot": _options("", "userspec groups", 1, transparent=False),
+    "nohup": _options(""),
+    "nice": _options("n", "adjustment"),
+    "ionice": _options("cnpPu", "class classdata pid pgid uid"),
+    "timeout": _options("ks", "kill-after signal", 1),
+    "stdbuf": _options("ioe", "input output error"),
+    "setsid": _options(""),
+    "exec": _options("a"),
+    "command": _options(""),
+    "builtin": _options(""),
+    "time": _options("fo", "format output"),
+    "busybox": _options("", transparent=False),
+    "toybox": _options("", transparent=False),
+    "coproc": _options(""),
+    "!": _options(""),
+}
+_ENV: Final = _options("uCSP", "unset chdir split-string")
+_XARGS: Final = _options("nPILsEda", "max-args max-procs max-lines arg-file delimiter eof max-chars process-slot-var")
+_SSH: Final = _options("bcDEeFIiJLlmOopQRSWwB", "", 1, transparent=False)
+_SHELL: Final = _options("oO", "rcfile init-file")
+_SU: Final = _options("cgGswT", "command group supp-group shell whitelist-environment")
+_SCRIPT: Final = _options("cEImoOBT", "command echo log-in log-out log-io log-timing output-limit logging-format")
+
+
+class _Scan(msgspec.Struct):
+    """Where the options end; what was seen of them."""
+
+    at: int
+    letters: str = ""
+    names: tuple[str, ...] = ()
+    values: dict[str, Word] = {}
+    unsure: bool = False
+
+
+def _scan(words: Sequence[Word], options: _Options, *, mixed: bool = False) -> _Scan:
+    """Reads options from the second word on, up to the first operand (with ``mixed``: all of them)."""
+    scan = _Scan(1, values={})
+    while scan.at < len(words):
+        word = words[scan.at]
+        text = word.text
+        if text is None:
+            if mixed and isinstance(word.segments[0], str) and not word.segments[0].startswith("-"):
+                scan.at += 1
+                continue
+            scan.unsure = isinstance(word.segments[0], Unknown) or word.segments[0].startswith("-")
+            return scan
+        if text == "--":
+            scan.at += 1
+            return scan
+        if not text.startswith("-") and not (text.startswith("+") and options is _SHELL):
+            if not mixed:
+                return scan
+            scan.at += 1
+        elif text.startswith("--"):
+            _long(scan, words, options)
+        elif text == "-" and not mixed:
+            return scan
+        else:
+            _short(scan, words, options)
+    return scan
+
+
+def _long(scan: _Scan, words: Sequence[Word], options: _Options) -> None:
+    text = words[scan.at].text or ""
+    name, equals, value = text.partition("=")
+    scan.at += 1
+    full = next((long for long in sorted(options.long) if long.startswith(name)), None) if len(name) > 2 else None
+    scan.names += (full or name,)
+    if full is None:
+        return
+    if equals:
+        scan.values[full] = Word(value, (value,))
+    elif scan.at < len(words) and not words[scan.at].splits:
+        scan.values[full] = words[scan.at]
+        scan.at += 1
+
+
+def _short(scan: _Scan, words: Sequence[Word], options: _Options) -> None:
+    letters = (words[scan.at].text or "")[1:]
+    scan.at += 1
+    for position, letter in enumerate(letters):
+        scan.letters += letter
+        if letter in options.short:
+            rest = letters[position + 1 :]
+            if rest and options is not _SHELL:
+                scan.values[letter] = Word(rest, (rest,))
+                return
+            if scan.at < len(words) and not words[scan.at].splits:
+                scan.values[letter] = words[scan.at]
+                scan.at += 1
+            if options is not _SHELL:
+                return
+
+
+def unwrap(name: str, words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
+    """What ``words``, whose program's base name is ``name``, would run; ``None`` for an ordinary program."""
+    if name in _PREFIXES:
+        return _prefix(name, words)
+    if name in SHELLS:
+        return _shell(words, body)
+    if name == "su":
+        return _command_option(words, body, _SU)
+    if name == "script":
+        return _command_option(words, body, _SCRIPT)
+    special = _SPECIAL.get(name)
+    return special(words, body) if special is not None else None
+
+
+def _prefix(name: str, words: tuple[Word, ...]) -> Wrapped | None:
+    options = _PREFIXES[name]
+    scan = _scan(words, options)
+    if name == "command" and ("v" in scan.letters or "V" in scan.letters):
+        return None
+    at = scan.at
+    for _ in range(options.operands if not scan.unsure else 0):
+        if at < len(words) and not words[at].splits:
+            at += 1
+    while options is _SUDO and at < len(words) and ASSIGNMENT.fullmatch(words[at].text or ""):
+        at += 1
+    return _program(words, at, options.transparent)
+
+
+def _program(words: tuple[Word, ...], at: int, transparent: bool) -> Wrapped | None:
+    return Wrapped(transparent, at, (words[at:],)) if at < len(words) else None
+
+
+def _env(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
+    scan = _scan(words, _ENV)
+    at = scan.at
+    transparent = at == 1
+    while at < len(words) and ASSIGNMENT.fullmatch(str(words[at].segments[:1] and words[at].segments[0])):
+        transparent &= HARMLESS.fullmatch(words[at].text or "") is not None
+        at += 1
+    text = scan.values.get("S") or scan.values.get("--split-string")
+    if text is not None:
+        rest = [piece for word in words[at:] for piece in (" ", *word.segments)]
+        return Wrapped(False, len(words), texts=(Word(text.source, (*text.segments, *rest)),))
+    return _program(words, at, transparent)
+
+
+def _xargs(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
+    scan = _scan(words, _XARGS)
+    if scan.at >= len(words):
+        return None
+    inner = words[scan.at :]
+    sign = scan.values.get("I")
+    attached = [n for n in (words[i].text or "" for i in range(1, scan.at)) if n.startswith(("-i", "--replace"))]
+    if sign is not None or attached:
+        text = sign.text if sign is not None else attached[-1].removeprefix("-i").removeprefix("--replace").lstrip("=")
+        inner = tuple(_filled(word, text or "{}", Unknown.INSIDE) for word in inner)
+        return Wrapped(True, scan.at, (inner,))
+    return Wrapped(True, scan.at, ((*inner, REST),))
+
+
+def _find(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
+    commands, reach, at = [], len(words), 1
+    while at < len(words):
+        at += 1
+        if words[at - 1].text not in ("-exec", "-execdir", "-ok", "-okdir"):
+            continue
+        start = at
+        while at < len(words) and words[at].text != ";" and not _ends_many(words, at, start):
+            at += 1
+        if at > start:
+            many = at < len(words) and words[at].text == "+"
+            made = words[start:at]
+            commands.append(tuple(_filled(word, "{}", Unknown.SPLIT if many else Unknown.INSIDE) for word in made))
+            reach = min(reach, start)
+    unknown = any(Unknown.SPLIT in word.segments for word in words[1:])
+    return Wrapped(False, reach, tuple(commands), unknown=unknown) if commands or unknown else None
+
+
+def _ends_many(words: tuple[Word, ...], at: int, start: int) -> bool:
+    return words[at].text == "+" and at > start and words[at - 1].text == "{}"
+
+
+def _filled(word: Word, sign: str, by: Unknown) -> Word:
+    segments: list[Segment] = []
+    for segment in word.segments:
+        if isinstance(segment, str) and sign in segment:
+            first, *rest = segment.split(sign)
+            segments.append(first)
+            for piece in rest:
+                segments += [by, piece]
+        else:
+            segments.append(segment)
+    return replace(word, segments=tuple(s for s in segments if s != ""))
+
+
+def _shell(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
+    scan = _scan(words, _SHELL)
+    if scan.unsure or any(word.splits for word in words[1 : scan.at]):
+        return Wrapped(False, len(words), unknown=True)
+    operand = words[scan.at] if scan.at < len(words) else None
+    login = any(letter in scan.letters for letter in "li") or "--login" in scan.names
+    if "c" in scan.letters:
+        if operand is None:
+            return None
+        if operand.splits:
+            return Wrapped(False, len(words), unknown=True)
+        return Wrapped(not login and operand.text is not None, scan.at, texts=(operand,))
+    if operand is not None and "s" not in scan.letters and not _is_stdin(operand):
+        return None
+    if "--version" in scan.names or "--help" in scan.names:
+        return None
+    own = operand is None or operand.text == "/dev/stdin" or "s" in scan.letters
+    return _standard_input(words, body if own else None)
+
+
+def _is_stdin(word: Word) -> bool:
+    first = word.segments[0] if word.segments else ""
+    return isinstance(first, str) and _STDIN.fullmatch(first) is not None
+
+
+def _standard_input(words: tuple[Word, ...], body: Body | None) -> Wrapped:
+    if body is None:
+        return Wrapped(False, len(words), unknown=True)
+    return Wrapped(False, len(words), texts=(body.word,))
+
+
+def _source(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
+    if len(words) > 1 and _is_stdin(words[1]):
+        return _standard_input(words, body if words[1].text == "/dev/stdin" else None)
+    return None
+
+
+def _eval(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
+    given = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+    if not given:
+        return None
+    segments = [piece for word in given for piece in (" ", *word.segments)][1:]
+    static = all(word.text is not None for word in given)
+    return Wrapped(static, len(words), texts=(Word("", tuple(segments)),))
+
+
+def _trap(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
+    given = words[2:] if len(words) > 1 and words[1].text == "--" else words[1:]
+    if not given or given[0].text in ("", "-", "-l", "-p"):
+        return None
+    return Wrapped(False, len(words), texts=(given[0],))
+
+
+def _command_option(words: tuple[Word, ...], body: Body | None, options: _Options) -> Wrapped | None:
+    """``su`` and ``script``: the text of ``-c``, or a shell on standard input."""
+    scan = _scan(words, options, mixed=True)
+    text = scan.values.get("c") or scan.values.get("--command")
+    if text is None or scan.unsure:
+        return _standard_input(words, body)
+    return Wrapped(False, len(words), texts=(text,))
+
+
+def _ssh(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
+    scan = _scan(words, _SSH)
+    if scan.unsure and words[scan.at].splits:
+        return Wrapped(False, len(words), unknown=True)
+    rest = words[scan.at + 1 :]
+    if not rest:
+        return _standard_input(words, body) if body is not None else None
+    segments = [piece for word in rest for piece in (" ", *word.segments)][1:]
+    return Wrapped(False, len(words), texts=(Word("", tuple(segments)),))
+
+
+_SPECIAL: Final[dict[str, Callable[[tuple[Word, ...], Body | None], Wrapped | None]]] = {
+    "env": _env,
+    "xargs": _xargs,
+    "find": _find,
+    "eval": _eval,
+    "trap": _trap,
+    "source": _source,
+    ".": _source,
+    "ssh": _ssh,
+}
