@@ -45,12 +45,12 @@ async def two_hundred(address: str, quick: bool) -> list[Figure]:
 
 
 async def loop_lag(address: str, quick: bool) -> list[Figure]:
-    """200 sessions stream 500 paced deltas each while 50 run tools; a probe on the loop sees how late it is."""
+    """200 sessions stream a delta each 20 ms while 50 run tools; a probe on the loop sees how late it is."""
     with workspace() as root:
         tools = [looking(root, plain=True)]
         async with (
-            agent(address, script(deltas=100 if quick else 500, paced=True)) as talkers,
-            agent(address, script(ROUNDS, delay_ms=DELAY_MS)) as workers,
+            agent(address, script(deltas=60 if quick else 200, gap_ms=20)) as talkers,
+            agent(address, script(10 if quick else 40, delay_ms=DELAY_MS)) as workers,
         ):
             lags: list[float] = []
             probe = asyncio.create_task(_probe(lags))

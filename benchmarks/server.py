@@ -2,11 +2,11 @@
 
 The model's name is the script, so the server keeps no state of a conversation:
 
-    bench-r<ROUNDS>-d<DELAY_MS>-c<DELTAS>-p<PACED>
+    bench-r<ROUNDS>-d<DELAY_MS>-c<DELTAS>-p<GAP_MS>
 
 ROUNDS tool calls come before the final text, each DELAY_MS after its request; the final text comes in DELTAS pieces,
-in one write or (PACED 1) one write and one turn of the loop a piece. The first piece is the time it was sent at
-(``time.monotonic_ns``, one clock for all processes), so that a client can tell how long it was on its way.
+GAP_MS apart (0: in one write; 1: one after the other, as fast as one write a piece allows). The first piece is the time
+it was sent at (``time.monotonic_ns``, one clock for all processes), so that a client can tell how long it took.
 
 ``GET /record`` keeps the bodies from then on, ``GET /bodies`` gives them (a JSON list of texts) and stops.
 ``POST /discard`` is answered with DELTAS 1 whatever it holds: the floor sends recorded bodies there.
@@ -26,7 +26,7 @@ import time
 from functools import lru_cache
 
 ASKED = "#go"
-SCRIPT = re.compile(rb'bench-r(\d+)-d(\d+)-c(\d+)-p(\d)"')
+SCRIPT = re.compile(rb'bench-r(\d+)-d(\d+)-c(\d+)-p(\d+)"')
 HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-cache\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
@@ -35,9 +35,9 @@ LAST = b"0\r\n\r\n"
 _BIG = 50_000
 
 
-def script(rounds: int = 0, *, delay_ms: int = 0, deltas: int = 1, paced: bool = False) -> str:
+def script(rounds: int = 0, *, delay_ms: int = 0, deltas: int = 1, gap_ms: int = 0) -> str:
     """The model name that makes the server behave so."""
-    return f"bench-r{rounds}-d{delay_ms}-c{deltas}-p{int(paced)}"
+    return f"bench-r{rounds}-d{delay_ms}-c{deltas}-p{gap_ms}"
 
 
 def frame(delta: object, finish: str | None = None) -> bytes:
@@ -135,11 +135,11 @@ class Connection(asyncio.Protocol):
             Connection.recorded.append(body)
         ends = body if len(body) < _BIG else body[:2_000] + body[-_BIG // 2 :]  # the name is at one end of a big body
         found = SCRIPT.search(ends)
-        rounds, delay_ms, deltas, paced = (int(group) for group in found.groups()) if found else (0, 0, 1, 0)
+        rounds, delay_ms, deltas, gap_ms = (int(group) for group in found.groups()) if found else (0, 0, 1, 0)
         if rounds and _rounds_done(body) < rounds:
             self.later(delay_ms, _call(next(self.numbers)))
-        elif paced:
-            self.task = asyncio.get_running_loop().create_task(self.pace(delay_ms, deltas))
+        elif gap_ms:
+            self.task = asyncio.get_running_loop().create_task(self.pace(delay_ms, deltas, gap_ms))
         elif delay_ms:
             self.later(delay_ms, HEAD + _chunk(_first() + _whole(deltas)) + LAST)
         else:
@@ -151,11 +151,11 @@ class Connection(asyncio.Protocol):
         else:
             self.send(data)
 
-    async def pace(self, delay_ms: int, deltas: int) -> None:
+    async def pace(self, delay_ms: int, deltas: int, gap_ms: int) -> None:
         await asyncio.sleep(delay_ms / 1000)
         self.send(HEAD + _chunk(_first()))
         for piece in _pieces(deltas):
-            await asyncio.sleep(0)
+            await asyncio.sleep(gap_ms / 1000 if gap_ms > 1 else 0)
             self.send(_chunk(piece))
         self.send(LAST)
 

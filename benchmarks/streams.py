@@ -22,7 +22,7 @@ DELTAS = 2000
 async def figures_of(address: str, quick: bool) -> list[Figure]:
     found = []
     for paced in (False, True):
-        name = script(deltas=DELTAS, paced=paced)
+        name = script(deltas=DELTAS, gap_ms=int(paced))
         ours: list[tuple[float, float]] = []
         floor: list[tuple[float, float]] = []
         with workspace() as root:
