@@ -19,6 +19,7 @@ from typing import Any
 
 from a3s_code import Agent, Session, tool
 from a3s_code.core.content import AssistantMessage
+from a3s_code.errors import StoreError
 from a3s_code.ports.clock import HostEnvConfig
 from a3s_code.ports.model import ModelRequest
 from a3s_code.ports.tool import ToolContext
@@ -126,13 +127,21 @@ async def open_session(
     return session
 
 
-async def attended(session: Session, work: Any, acknowledged: Callable[[str], None]) -> Any:
-    """``work``, with somebody who approves what asks, but rejects what may have had its effect already."""
+async def attended(
+    session: Session, work: Any, acknowledged: Callable[[str], None], repair: Callable[[], None] | None = None
+) -> Any:
+    """``work``, with somebody who approves what asks, but rejects what may have had its effect already. An answer that
+    meets a failing disk is given again after ``repair``."""
     task = asyncio.ensure_future(work)
     while not task.done():
         for pending in session.pending_confirmations():
             fresh = TOLD not in str(pending["reason"])
-            if await session.confirm_tool_use_async(str(pending["tool_id"]), fresh):
-                acknowledged(str(session._engine.view().seq))
+            try:
+                if await session.confirm_tool_use_async(str(pending["tool_id"]), fresh):
+                    acknowledged(str(session._engine.view().seq))
+            except StoreError:
+                if repair is None:
+                    raise
+                repair()
         await asyncio.wait([task], timeout=0.001)
     return task.result()
