@@ -49,6 +49,8 @@ class Processes(Protocol):
         on_text: Callable[[str], None] | None = None,
         capture_bytes: int = 524_288,
         stdin: bytes = b"",
+        supervised: bool = False,
     ) -> ProcessOutcome:
         """Runs to the end as tools.md §3.7 says (*Process*, *Deadline*, *Background children*, *Capture*).
-        ``capture_bytes`` is kept of the head and of the tail of each stream; ``stdin`` is empty unless given."""
+        ``capture_bytes`` is kept of the head and of the tail of each stream; ``stdin`` is empty unless given.
+        ``supervised``: the first process ends with what it started, so only the others are asked to end (SIGTERM)."""

@@ -15,7 +15,8 @@ import msgspec
 
 from a3s_code.core.content import Json, JsonObject
 from a3s_code.ports.clock import Clock
-from a3s_code.ports.workspace import Workspace
+from a3s_code.ports.sandbox import Confinement
+from a3s_code.ports.workspace import Entry, Workspace
 
 Origin = Literal["agent", "nested", "host", "host_nested", "governed_host", "internal"]
 
@@ -82,7 +83,8 @@ class ToolFailure(Exception):
 class ToolContext(msgspec.Struct):
     """What one invocation may use. ``deadline`` is monotonic seconds or ``None``; ``cancelled`` is set when the
     call should stop; ``emit`` puts text on the event stream (safe from any thread); ``invoke`` makes a nested,
-    always governed call."""
+    always governed call. ``hidden`` says of a file (its path, and what a listing says of it) whether a search leaves
+    it out; ``None`` when nothing is left out. It may look at the disk: call it in a worker thread."""
 
     session_id: str
     run_id: str
@@ -95,12 +97,15 @@ class ToolContext(msgspec.Struct):
     invoke: Callable[[str, Mapping[str, Json]], Awaitable[Any]]
     clock: Clock
     new_id: Callable[[], str]
-    sandbox: object | None = None
+    sandbox: Confinement | None = None
+    approved: bool = False
+    hidden: Callable[[str, Entry], bool] | None = None
 
 
 class Tool(Protocol):
     """``execute`` may be a coroutine function, or a plain one, which then runs in a worker thread.
-    ``capabilities(args)`` and ``escalation(args, ctx)`` are optional."""
+    ``capabilities(args)`` and ``escalation(args, ctx)`` (``Escalation`` or ``None``, or an awaitable of it) are
+    optional."""
 
     name: str
     description: str

@@ -52,6 +52,7 @@ class LocalProcesses:
         on_text: Callable[[str], None] | None = None,
         capture_bytes: int = 524_288,
         stdin: bytes = b"",
+        supervised: bool = False,
     ) -> ProcessOutcome:
         if cancelled.is_set():
             return ProcessOutcome(130, Captured(), Captured(), cancelled=True)
@@ -71,7 +72,7 @@ class LocalProcesses:
             )
         except (OSError, ValueError) as error:
             return ProcessOutcome(127, Captured(), Captured(), error=str(error), duration_ms=_since(started))
-        child = _Child(popen, mark, started, capture_bytes, on_text)
+        child = _Child(popen, mark, started, capture_bytes, on_text, supervised)
         try:
             child.feed(stdin)
             return await child.live(started + timeout_ms / 1000, cancelled, self._grace)
@@ -92,8 +93,10 @@ class _Child:
         started: float,
         keep: int,
         on_text: Callable[[str], None] | None,
+        supervised: bool,
     ) -> None:
         self._popen = popen
+        self._supervised = supervised
         self._mark = mark
         self._started = started
         self._loop = asyncio.get_running_loop()
@@ -161,16 +164,22 @@ class _Child:
         """SIGTERM to everything that descends from the process, SIGKILL after ``grace`` seconds, and the last wait."""
         left = await self._running()
         for sig, patience in ((signal.SIGTERM, grace), (signal.SIGKILL, _LAST_WAIT)):
-            send(self._popen.pid, left, sig)
+            self._send(left, sig)
             limit = time.monotonic() + patience
             while left and time.monotonic() < limit:
                 await asyncio.sleep(_POLL)
                 if not (left := [process for process in left if is_running(process)]):
                     left = await self._running()
-                    send(self._popen.pid, left, sig)  # born in between
+                    self._send(left, sig)  # born in between
         if left:
             _log.warning("processes %s could not be ended", [process.pid for process in left])
         await asyncio.wait({self._exited}, timeout=_LAST_WAIT)
+
+    def _send(self, left: list[Found], sig: signal.Signals) -> None:
+        """A supervisor that ended at SIGTERM would take with it what was only asked to end."""
+        if self._supervised and sig == signal.SIGTERM:
+            left = [process._replace(in_group=False) for process in left if process.pid != self._popen.pid]
+        send(self._popen.pid, left, sig)
 
     def close(self) -> None:
         """Gives up the pipes; kills the group when the process is still there (the loop is going away)."""

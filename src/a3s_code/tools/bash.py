@@ -1,7 +1,9 @@
 """The tool ``bash`` (tools.md §3.7). In: a command line. Out: what it printed and how it ended.
 
-One rule: the command sees the scrubbed environment and nothing it started outlives the call.
-Known weakness: without a sandbox it runs with the host's rights; only its working directory is checked.
+One rule: the command sees the scrubbed environment and nothing it started outlives the call. A model's command leaves
+the sandbox only when somebody approved just that (``ToolContext.approved``).
+Known weakness: without a sandbox it runs with the host's rights; only its working directory is checked. In the native
+one a death by a signal is told by the exit code (128+n) alone. Network grants are refused: nothing mediates them yet.
 """
 
 from __future__ import annotations
@@ -9,13 +11,16 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
+
+from msgspec.structs import replace
 
 from a3s_code.core.content import Json, JsonObject
 from a3s_code.core.environment import scrub_environment
 from a3s_code.ports.process import Captured, Processes, ProcessOutcome
-from a3s_code.ports.tool import ToolCapabilities, ToolContext, ToolFailure, ToolOutput
+from a3s_code.ports.tool import Escalation, ToolCapabilities, ToolContext, ToolFailure, ToolOutput
+from a3s_code.tools.bash_ground import check_permissions, escalation_of, ground_of, unavailable
 
 _MAX_COMMAND_BYTES = 100 * 1024
 _PREVIEW_BYTES = 32 * 1024
@@ -42,6 +47,27 @@ _SCHEMA: JsonObject = {
             "maxProperties": 64,
             "description": "Additional environment variables.",
         },
+        "sandbox_permissions": {
+            "type": "string",
+            "enum": ["use_default", "request_network_grant", "require_escalated"],
+            "default": "use_default",
+            "description": "require_escalated asks the user to let this command run outside the sandbox.",
+        },
+        "network_grant": {
+            "type": "object",
+            "properties": {
+                "host": {"type": "string", "minLength": 1},
+                "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+            },
+            "required": ["host"],
+            "additionalProperties": False,
+            "description": "The one host to reach, with request_network_grant; not available in this version.",
+        },
+        "justification": {
+            "type": "string",
+            "minLength": 1,
+            "description": "Why the command must run outside the sandbox, with require_escalated.",
+        },
     },
     "required": ["command"],
     "additionalProperties": False,
@@ -54,7 +80,8 @@ class BashTool:
     name = "bash"
     description = (
         "Run a shell command in the workspace and return its output. Standard input is empty. Processes left in the "
-        "background are stopped when the command ends. Prefer read, search, ls and edit for files."
+        "background are stopped when the command ends. Usually it runs in a sandbox: no network, and only the "
+        "workspace and /tmp are writable. Prefer read, search, ls and edit for files."
     )
     parameters = _SCHEMA
 
@@ -71,19 +98,53 @@ class BashTool:
         command = cast("str", args["command"])
         extra = cast("dict[str, str]", args.get("env") or {})
         _check(command, extra)
+        check_permissions(args)
         cwd, shown_cwd = await _directory(args, ctx)
+        ground = await ground_of(args, ctx)
         timeout_ms = _timeout(cast("int", args["timeout_ms"]), ctx)
         if self._shell is None:
             self._shell = _find_shell(self._env)
-        outcome = await self._processes.run(
-            [*self._shell, "-c", command],
+        argv = [*self._shell, "-c", command]
+        env = {**self._env, **_key(ctx)}
+        if ctx.sandbox is None or ground not in ("native", "custom"):
+            outcome = await self._run(argv, {**env, **extra, **_key(ctx)}, cwd, timeout_ms, ctx)
+            return _output(outcome, shown_cwd, timeout_ms, ground)
+        async with ctx.sandbox.inside(argv, env, {**extra, **_key(ctx)} if extra else {}) as confined:
+            outcome = await self._run(confined.argv, confined.env, cwd, timeout_ms, ctx, confined.supervised)
+            ending = confined.ending()
+        if ending == "never" and not outcome.timed_out and not outcome.cancelled:
+            said = outcome.error or outcome.stderr.text.strip() or f"it ended with {outcome.exit_code}"
+            raise unavailable(said)
+        if ending == "left":
+            outcome = replace(outcome, background_terminated=True)
+        return _output(outcome, shown_cwd, timeout_ms, ground)
+
+    async def escalation(self, args: JsonObject, ctx: ToolContext) -> Escalation | None:
+        """What about this call needs a confirmation, whatever the policy says of ``bash``."""
+        return await escalation_of(args, ctx)
+
+    async def _run(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        timeout_ms: int,
+        ctx: ToolContext,
+        supervised: bool = False,
+    ) -> ProcessOutcome:
+        return await self._processes.run(
+            argv,
             cwd=cwd,
-            env={**self._env, **extra, "A3S_IDEMPOTENCY_KEY": ctx.invocation_id},
+            env=env,
             timeout_ms=timeout_ms,
             cancelled=ctx.cancelled,
             on_text=ctx.emit,
+            supervised=supervised,
         )
-        return _output(outcome, shown_cwd, timeout_ms)
+
+
+def _key(ctx: ToolContext) -> dict[str, str]:
+    return {"A3S_IDEMPOTENCY_KEY": ctx.invocation_id}
 
 
 def _check(command: str, env: Mapping[str, str]) -> None:
@@ -134,7 +195,7 @@ def _find_shell(env: Mapping[str, str]) -> list[str]:
     return [shutil.which("sh", path=path) or "/bin/sh"]
 
 
-def _output(outcome: ProcessOutcome, cwd: str, timeout_ms: int) -> ToolOutput:
+def _output(outcome: ProcessOutcome, cwd: str, timeout_ms: int, ground: str) -> ToolOutput:
     kind, code, first = None, outcome.exit_code, ""
     if outcome.timed_out:
         kind, code, first = "timeout", 124, f"Timed out after {timeout_ms} ms"
@@ -158,7 +219,7 @@ def _output(outcome: ProcessOutcome, cwd: str, timeout_ms: int) -> ToolOutput:
         "stderr_omitted": outcome.stderr.omitted,
         "lossy": outcome.stdout.lossy or outcome.stderr.lossy,
         "background_terminated": outcome.background_terminated,
-        "sandbox": "process_host",
+        "sandbox": ground,
     }
     if kind is not None:
         metadata["error"] = {"type": kind, "message": first}

@@ -1,0 +1,72 @@
+"""A session's private directory for its commands. In: a path. Out: the places in it.
+
+One rule: a command may write ``tmp``, ``home`` and ``state``; the rest is the sandbox's own and not shown inside.
+Known weakness: what commands leave there takes disk space until the session ends.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import Self
+
+from a3s_code.workspace.sandbox.seccomp import filter_program
+
+
+class Scratch:
+    """``tmp`` is the command's ``/tmp``, ``home`` its home, ``state`` where a command's end is noted; ``empty`` and
+    ``nothing`` cover what must not be seen or made."""
+
+    def __init__(self, path: str) -> None:
+        """Makes the directories below ``path``."""
+        self._name(path)
+        for place in (path, self.tmp, self.home, self.state, self.empty):
+            os.makedirs(place, mode=0o700, exist_ok=True)
+        with open(self.nothing, "wb"):
+            pass
+        with open(self.filter, "wb") as file:
+            file.write(filter_program(os.uname().machine) or b"")
+
+    @classmethod
+    def make(cls, workspace: str) -> Self:
+        """A new one outside of ``workspace``, whose commands could change it; ``OSError`` when there is no place."""
+        for place in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):
+            real = os.path.realpath(place)
+            if real != workspace and not real.startswith(f"{workspace}/") and os.access(real, os.W_OK):
+                return cls(tempfile.mkdtemp(prefix="a3s-scratch-", dir=real))
+        raise OSError("no directory for temporary files outside of the workspace")
+
+    @classmethod
+    def at(cls, path: str) -> Self:
+        """The same places, without making them."""
+        made = cls.__new__(cls)
+        made._name(path)
+        return made
+
+    def _name(self, path: str) -> None:
+        self.path = path
+        self.tmp, self.home, self.state = f"{path}/tmp", f"{path}/home", f"{path}/state"
+        self.empty, self.nothing, self.filter = f"{path}/empty", f"{path}/nothing", f"{path}/filter"
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        return (self.tmp, self.home, self.state)
+
+    def remove(self) -> None:
+        """With whatever commands left in it, also in directories that they made unreadable."""
+        shutil.rmtree(self.path, onerror=_once_more)
+
+
+def _once_more(remove: object, path: str, error: object) -> None:
+    """A directory without rights for its owner is opened and emptied; what still stays is left to the system."""
+    parent = os.path.dirname(path)
+    try:
+        os.chmod(parent, 0o700)
+        if os.path.isdir(path) and not os.path.islink(path):
+            os.chmod(path, 0o700)
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            os.unlink(path)
+    except OSError:
+        return
