@@ -1,8 +1,8 @@
 """The scripted run that proofs disturb. In: a workspace and how to treat what is not known. Out: a session and its end.
 
 A run of four model turns with three tools: ``look`` (safe to repeat), ``pay`` (unsafe: each call adds a line to a file,
-which is the side effect that is counted) and ``bash`` (the same, by a shell). The model answers by how far the
-conversation is, so that a resumed run gets the same answers.
+which is the side effect that is counted) and ``bash`` (the same, by a shell). The model answers by how far it is
+with the last prompt, so that a resumed run gets the same answers.
 
 One rule: whatever happens to a run, the same facts give the same next answer.
 Known weakness: none known.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from a3s_code import Agent, Session, tool
-from a3s_code.core.content import AssistantMessage
+from a3s_code.core.content import AssistantMessage, UserMessage
 from a3s_code.errors import StoreError
 from a3s_code.ports.clock import HostEnvConfig
 from a3s_code.ports.model import ModelRequest
@@ -43,7 +43,12 @@ TOLD = "had begun when the run was interrupted"
 
 
 def answer(request: ModelRequest) -> Turn:
-    return SCRIPT[sum(isinstance(message, AssistantMessage) for message in request.messages)]
+    at = 0
+    for message in reversed(request.messages):
+        if isinstance(message, UserMessage):
+            break
+        at += isinstance(message, AssistantMessage)
+    return SCRIPT[at]
 
 
 def effects(workspace: Path) -> dict[str, int]:
