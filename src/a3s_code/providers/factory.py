@@ -11,6 +11,7 @@ from typing import Final
 
 from a3s_code.errors import ConfigError
 from a3s_code.ports.model import Model
+from a3s_code.providers.client import HttpModel
 from a3s_code.providers.http import HttpTransport
 
 _ANTHROPIC: Final = frozenset({"anthropic", "claude"})
@@ -44,11 +45,7 @@ def make_client(
     address = base_url or _BASE_URLS.get(family)
     if address is None:
         raise ConfigError(f'providers "{family}" needs a baseUrl')
-    from a3s_code.providers.anthropic.client import AnthropicModel
-    from a3s_code.providers.openai.client import OpenAiModel
-
-    kind = AnthropicModel if family in _ANTHROPIC else OpenAiModel
-    return kind(
+    return _kind(family)(
         transport or HttpTransport(),
         base_url=address,
         api_key=api_key,
@@ -57,6 +54,17 @@ def make_client(
         images=images,
         owns_transport=transport is None,
     )
+
+
+def _kind(family: str) -> type[HttpModel]:
+    """Imported here, as a program rarely needs both."""
+    if family in _ANTHROPIC:
+        from a3s_code.providers.anthropic.client import AnthropicModel
+
+        return AnthropicModel
+    from a3s_code.providers.openai.client import OpenAiModel
+
+    return OpenAiModel
 
 
 class Providers:

@@ -6,6 +6,7 @@ Known weakness: nothing is kept between searches, so each one reads the files ag
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import math
@@ -24,8 +25,12 @@ _CHUNK = 80
 _K1, _B = 1.2, 0.75
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _PIECES = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_WORDS = re.compile(rf"[{_HAN}]+|[0-9]+|[^\W\d_{_HAN}]+")
-_WIDE = re.compile(rf"[{_HAN}]")
+
+
+@functools.cache
+def _beyond_ascii() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Words, and signs that are words by themselves. Compiling these ranges takes milliseconds."""
+    return re.compile(rf"[{_HAN}]+|[0-9]+|[^\W\d_{_HAN}]+"), re.compile(rf"[{_HAN}]")
 
 
 def terms(text: str) -> list[str]:
@@ -33,8 +38,9 @@ def terms(text: str) -> list[str]:
     if text.isascii():
         return [piece.lower() for piece in _PIECES.findall(text)]
     found: list[str] = []
-    for word in _WORDS.findall(text):
-        if _WIDE.match(word):
+    words, wide = _beyond_ascii()
+    for word in words.findall(text):
+        if wide.match(word):
             found += word
             found += map("".join, itertools.pairwise(word))
         elif word.isascii():
