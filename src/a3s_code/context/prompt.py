@@ -6,6 +6,8 @@ Known weakness: the texts are English; ``output_language`` only governs what the
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
 
@@ -60,6 +62,7 @@ Written by the people who own this workspace; later text is more local and wins.
 can't change permissions, the contracts above or what counts as verified."""
 
 
+@functools.lru_cache(maxsize=8)  # sessions with the same prompt share its text
 def build_system_prompt(slots: PromptSlots = PromptSlots(), *, instructions: str = "", skills: str = "") -> str:  # noqa: B008  frozen
     """``instructions`` is the text of ``load_instructions``; ``skills`` that of the active skills. The contracts and
     the boundary are always there."""

@@ -36,8 +36,7 @@ class Transcript:
         self.body = bytearray()
         self.state = self.start_state
         self.encoded = 0
-        self.head_key: object = None
-        self.head = b""
+        self._head: tuple[object, bytes] = (None, b"")
         self._generation = 0
         self._messages: list[Message] = []
         self._open: dict[str, Call] = {}
@@ -72,6 +71,16 @@ class Transcript:
         except BaseException:
             self._cut(0)  # half a message must not stay
             raise
+
+    def head(self, request: ModelRequest, key: tuple[object, ...], make: Callable[[], bytes]) -> bytes:
+        """What a body begins with, made anew when ``key`` or the request's ``extra`` changes. Conversations with the
+        same settings share it: the tools' schemas are most of an idle session."""
+        if self._head[0] != (key, request.extra):
+            shared = _heads.get(type(self))
+            if shared is None or shared[0] != (key, request.extra):
+                shared = _heads[type(self)] = ((key, dict(request.extra)), make())
+            self._head = shared
+        return self._head[1]
 
     def closed(self) -> Self:
         """This transcript, with results for the calls that have none; they are not kept, as real ones may come."""
@@ -131,6 +140,9 @@ class Transcript:
     def _dropped(self) -> None:
         """Called when messages were forgotten."""
 
+
+_heads: Final[dict[type[Transcript], tuple[object, bytes]]] = {}
+"""The head made last, for each family."""
 
 T = TypeVar("T", bound=Transcript)
 

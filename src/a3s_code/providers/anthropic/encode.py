@@ -80,11 +80,9 @@ def encode(request: ModelRequest, *, model: str, images: bool = True) -> bytes:
     kept_here = transcript(request, images=images)
     kept_here.settle(request)
     key = (model, request.system, request.tools, request.temperature, request.max_output_tokens)
-    if kept_here.head_key != (key, request.extra):
-        kept_here.head_key = (key, dict(request.extra))
-        kept_here.head = _head(request, model)
+    head = kept_here.head(request, key, lambda: _head(request, model))
     closed = kept_here.closed()
-    return b"".join((kept_here.head, closed.body, closed.tail(), b"]}"))
+    return b"".join((head, closed.body, closed.tail(), b"]}"))
 
 
 def _head(request: ModelRequest, model: str) -> bytes:

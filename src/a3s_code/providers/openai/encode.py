@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import msgspec
-
 from a3s_code.core.content import AssistantMessage, Call, ToolMessage, UserMessage
 from a3s_code.ports.model import ModelRequest, ToolSpec
 from a3s_code.providers.transcript import Load, Part, Transcript, attached, dumps, kept, wire_name
@@ -73,12 +71,10 @@ def encode(request: ModelRequest, *, model: str, images: bool = True, limit_memb
     kept_here = transcript(request, images=images)
     kept_here.settle(request)
     key = (model, limit_member, request.system, request.tools, request.temperature, request.max_output_tokens)
-    if kept_here.head_key != (key, request.extra):
-        kept_here.head_key = (key, dict(request.extra))
-        kept_here.head = _head(request, model, limit_member)
+    head = kept_here.head(request, key, lambda: _head(request, model, limit_member))
     written = kept_here.closed().body
     comma = b"," if request.system and written else b""
-    return b"".join((kept_here.head, comma, written, b"]}"))
+    return b"".join((head, comma, written, b"]}"))
 
 
 def _head(request: ModelRequest, model: str, limit_member: str) -> bytes:
@@ -89,23 +85,10 @@ def _head(request: ModelRequest, model: str, limit_member: str) -> bytes:
         head[limit_member] = request.max_output_tokens
     head |= {name: value for name, value in request.extra.items() if name not in _OURS}
     if request.tools:
-        head["tools"] = _tools(request.tools)
+        # By name, so that two servers answering in another order don't cost the cache.
+        head["tools"] = [_tool(tool) for tool in sorted(request.tools, key=lambda tool: tool.name)]
     system = dumps({"role": "system", "content": request.system}) if request.system else b""
     return dumps({name: value for name, value in head.items() if value is not None})[:-1] + b',"messages":[' + system
-
-
-def _tools(tools: tuple[ToolSpec, ...]) -> msgspec.Raw:
-    """Encoded once for all sessions that have the same tools. By name, so that two servers answering in another order
-    don't cost the cache."""
-    global _encoded_tools
-    of, encoded = _encoded_tools
-    if of is not tools:
-        encoded = msgspec.Raw(dumps([_tool(tool) for tool in sorted(tools, key=lambda tool: tool.name)]))
-        _encoded_tools = (tools, encoded)
-    return encoded
-
-
-_encoded_tools: tuple[tuple[ToolSpec, ...], msgspec.Raw] = ((), msgspec.Raw(b"[]"))
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:
