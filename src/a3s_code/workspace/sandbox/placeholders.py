@@ -4,8 +4,8 @@ One rule: a placeholder is removed by whoever ends last, and only while it is st
 Known weakness: a process that is killed leaves empty ones behind until the next command ends. A link among protected
 names is put back after the command, not guarded during it.
 
-A mount needs something to be mounted on. A missing directory gets an empty directory; a missing file gets a socket
-node, which no program takes for content: git, search and build tools pass over it.
+A mount needs something to be mounted on. Every missing name, a file's too, gets an empty directory: git, searches and
+archives pass over it, while an empty file would be committed or packed.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ import contextlib
 import fcntl
 import os
 import shutil
-import stat
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
 
-from a3s_code.core.protected import PROTECTED_DIRECTORIES, RUNTIME_DIRECTORY
+from a3s_code.core.protected import RUNTIME_DIRECTORY
 
 OWN: Final = f"{RUNTIME_DIRECTORY}/sandbox"
 
@@ -80,20 +79,10 @@ def _hold(users: int, paths: Sequence[str]) -> None:
     count = len(journal)
     for path in paths:
         if not os.path.lexists(path):
-            _make(path)
+            os.mkdir(path)
             journal.append(_Made(path, os.lstat(path).st_ino))
     if len(journal) != count:
         _write(users, journal)
-
-
-def _make(path: str) -> None:
-    if os.path.basename(path) in PROTECTED_DIRECTORIES:
-        os.mkdir(path)
-        return
-    try:
-        os.mknod(path, stat.S_IFSOCK | 0o600)
-    except PermissionError:  # a file system without such nodes
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
 
 
 def _clear(users: int) -> None:
@@ -105,19 +94,10 @@ def _clear(users: int) -> None:
     journal = _read(users)
     for made in journal:
         with contextlib.suppress(OSError):  # gone, or filled by the host meanwhile: then it is the host's
-            _remove(made)
+            if os.lstat(made.path).st_ino == made.inode:
+                os.rmdir(made.path)
     if journal:
         os.ftruncate(users, 0)
-
-
-def _remove(made: _Made) -> None:
-    status = os.lstat(made.path)
-    if status.st_ino != made.inode:
-        return
-    if stat.S_ISDIR(status.st_mode):
-        os.rmdir(made.path)
-    elif status.st_size == 0:
-        os.unlink(made.path)
 
 
 def _restore(links: dict[str, str]) -> None:

@@ -15,16 +15,14 @@ from a3s_code.workspace.sandbox.seccomp import filter_program
 
 
 class Scratch:
-    """``tmp`` is the command's ``/tmp``, ``home`` its home, ``state`` where a command's end is noted; ``empty`` and
-    ``nothing`` cover what must not be seen or made."""
+    """``tmp`` is the command's ``/tmp``, ``home`` its home, ``state`` where a command's end is noted; ``empty``
+    covers what must not be seen or made."""
 
     def __init__(self, path: str) -> None:
         """Makes the directories below ``path``."""
         self._name(path)
         for place in (path, self.tmp, self.home, self.state, self.empty):
             os.makedirs(place, mode=0o700, exist_ok=True)
-        with open(self.nothing, "wb"):
-            pass
         with open(self.filter, "wb") as file:
             file.write(filter_program(os.uname().machine) or b"")
 
@@ -47,7 +45,7 @@ class Scratch:
     def _name(self, path: str) -> None:
         self.path = path
         self.tmp, self.home, self.state = f"{path}/tmp", f"{path}/home", f"{path}/state"
-        self.empty, self.nothing, self.filter = f"{path}/empty", f"{path}/nothing", f"{path}/filter"
+        self.empty, self.filter = f"{path}/empty", f"{path}/filter"
 
     @property
     def writable(self) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ with it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import itertools
 import os
@@ -139,6 +140,18 @@ class CommandSandbox:
         if self._found is None:
             self._found = self.known or await self._look()
         return self._found
+
+    def look(self) -> SandboxState:
+        """On a loop and thread of its own, so that it may be called on any. A host's own sandbox may belong to the
+        caller's loop, so that one is not tried here."""
+        if self.known is not None:
+            return self.known
+        if self._choice.handle is not None:
+            return SandboxState("custom", f"sandbox_handle {self._choice.handle.name!r}, not tried yet")
+        thread = threading.Thread(target=lambda: asyncio.run(self.state()), name="a3s-probe", daemon=True)
+        thread.start()
+        thread.join()
+        return self.known or SandboxState("none", "the probe failed")
 
     async def _look(self) -> SandboxState:
         handle = self._choice.handle
