@@ -107,6 +107,20 @@ async def test_clients_of_one_provider_share_connections() -> None:
             await answer(client(server.url, transport=transport))
 
 
+def test_sessions_with_the_same_settings_share_a_client() -> None:
+    """What a client needs is made once; another model, header or address gets one of its own."""
+    providers = Providers()
+
+    def made(**changed: Any) -> object:
+        settings: dict[str, Any] = {"base_url": "http://h", "api_key": len, "headers": {"a": "b"}, "model": "m"}
+        return providers.client("x", **settings | changed)
+
+    first = made()
+    assert made() is first
+    for other in ({"model": "n"}, {"headers": {"a": "c"}}, {"base_url": "http://i"}, {"api_key": int}):
+        assert made(**other) is not first
+
+
 async def test_deltas_come_before_the_answer_ends() -> None:
     """A consumer sees text while the provider is still speaking, and may leave."""
     async with serving([*streamed(openai_event(delta={"content": "a"}), end=False), Hold]) as (_, model):

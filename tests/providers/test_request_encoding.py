@@ -65,6 +65,22 @@ def rounds(count: int) -> list[Message]:
     return messages
 
 
+@pytest.mark.parametrize("family", [openai, anthropic])
+def test_conversations_share_what_their_requests_begin_with(family: Any) -> None:
+    """The tools' schemas are kept once for all sessions with the same settings; a change of any of them is sent."""
+    said = [UserMessage("q")]
+    memos: list[dict[str, Any]] = [{}, {}]
+    bodies = {family.encode(request(said, memo=memo, system="s", tools=TOOLS), model="m") for memo in memos}
+    first, second = (next(iter(memo.values())) for memo in memos)
+    assert len(bodies) == 1
+    assert first._head[1] is second._head[1]
+    family.encode(request(said, memo={}, system="other", tools=TOOLS), model="m")
+    for changed in ({"temperature": 0.5}, {"tools": TOOLS[:1]}, {"extra": {"seed": 1}}, {"system": "t"}):
+        body = family.encode(request(said, memo=memos[0], **{"system": "s", "tools": TOOLS} | changed), model="m")
+        assert body not in bodies
+    assert family.encode(request(said, memo=memos[0], system="s", tools=TOOLS), model="m") in bodies
+
+
 def test_each_message_is_encoded_once() -> None:
     """Over a growing conversation the work is the number of messages, not its square, in both families."""
     memo: dict[str, Any] = {}

@@ -87,7 +87,8 @@ class Providers:
         """As ``make_client``; ``aclose`` of such a client leaves the shared connections open. Clients keep nothing of
         a conversation, so the next session of the same settings gets the same one."""
         settings = (family, base_url, api_key, headers, model, images)
-        if self._latest is None or self._latest[0] != settings:
+        latest = self._latest
+        if latest is None or latest[0] != settings:
             client = make_client(
                 family,
                 base_url=base_url,
@@ -97,8 +98,8 @@ class Providers:
                 images=images,
                 transport=self._transports.setdefault((family, base_url), HttpTransport()),
             )
-            self._latest = (settings, client)
-        return self._latest[1]
+            latest = self._latest = (settings, client)
+        return latest[1]
 
     async def aclose(self) -> None:
         transports, self._transports, self._latest = self._transports, {}, None
