@@ -80,6 +80,9 @@ class Confinement(Protocol):
     async def state(self) -> SandboxState:
         """Looks for it first if need be."""
 
+    def look(self) -> SandboxState:
+        """The same for a caller that can't await; blocks for the time of a probe."""
+
     def inside(
         self, argv: Sequence[str], env: Mapping[str, str], extra: Mapping[str, str]
     ) -> AbstractAsyncContextManager[Confined]:

@@ -35,7 +35,7 @@ from a3s_code.workspace.sandbox.surroundings import launcher_environment, set_in
 _SUPERVISE: Final = """echo began >"$0"
 trap : TERM INT HUP
 exec 3>&2 2>/dev/null
-"$@" 2>&3 3>&-
+(exec "$@" 2>&3 3>&-)
 code=$?
 exec 3>&-
 n=0

@@ -1,0 +1,106 @@
+"""The seccomp filter, run step by step here, so that a machine that isn't at hand is tested too."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from a3s_code.workspace.sandbox.seccomp import filter_program
+
+AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+ALLOWED, DENIED, ABSENT, KILLED = "allow", "deny", "absent", "kill"
+_ANSWERS = {0x7FFF0000: ALLOWED, 0x00050001: DENIED, 0x00050026: ABSENT, 0x80000000: KILLED}
+CALLS: dict[str, dict[str, int]] = {
+    "x86_64": {"read": 0, "openat": 257, "socket": 41, "connect": 42, "bind": 49, "listen": 50, "socketpair": 53}
+    | {"clone": 56, "clone3": 435, "unshare": 272, "setns": 308, "ptrace": 101, "mount": 165, "ioctl": 16}
+    | {"keyctl": 250, "bpf": 321, "io_uring_setup": 425, "execve": 59, "sendmsg": 46}
+    | {"kexec_load": 246, "finit_module": 313},
+    "aarch64": {"read": 63, "openat": 56, "socket": 198, "connect": 203, "bind": 200, "listen": 201, "socketpair": 199}
+    | {"clone": 220, "clone3": 435, "unshare": 97, "setns": 268, "ptrace": 117, "mount": 40, "ioctl": 29}
+    | {"keyctl": 219, "bpf": 280, "io_uring_setup": 425, "execve": 221, "sendmsg": 211}
+    | {"kexec_load": 104, "finit_module": 273},
+}  # fmt: skip
+MACHINES = pytest.mark.parametrize("machine", CALLS)
+CASES: list[tuple[str, tuple[int, ...], str]] = [
+    ("read", (), ALLOWED),
+    ("openat", (), ALLOWED),
+    ("execve", (), ALLOWED),
+    ("sendmsg", (), ALLOWED),
+    *((name, (), DENIED) for name in ("socket", "connect", "bind", "listen", "setns", "ptrace", "mount", "keyctl")),
+    *((name, (), DENIED) for name in ("bpf", "io_uring_setup", "kexec_load", "finit_module")),
+    ("socket", (1, 1), DENIED),
+    ("socketpair", (1, 1), ALLOWED),
+    ("socketpair", (1, 1 | 0o2000000 | 0o4000), ALLOWED),
+    ("socketpair", (1, 5), ALLOWED),
+    ("socketpair", (1, 2), DENIED),
+    ("socketpair", (1, 2 | 0o2000000), DENIED),
+    ("socketpair", (16, 3), DENIED),
+    ("clone3", (), ABSENT),
+    ("clone", (0x01200011,), ALLOWED),
+    ("clone", (0x003D0F00,), ALLOWED),
+    *(("clone", (flag | 17,), DENIED) for flag in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x40000000)),
+    ("unshare", (0x400,), ALLOWED),
+    ("unshare", (0x10000000,), DENIED),
+    ("unshare", (0x80,), DENIED),
+    ("ioctl", (0, 0x5401), ALLOWED),
+    ("ioctl", (0, 0x5412), DENIED),
+    ("ioctl", (0, 0x1_0000_5412), DENIED),
+    ("ioctl", (0, 0x541C), DENIED),
+]
+
+
+def judge(program: bytes, audit: int, number: int, args: tuple[int, ...] = ()) -> str:
+    """What the kernel would answer: classic BPF on ``struct seccomp_data``."""
+    data = struct.pack("=IIQ6Q", number & 0xFFFFFFFF, audit, 0, *(*args, *[0] * (6 - len(args))))
+    steps = [struct.unpack_from("=HBBI", program, at) for at in range(0, len(program), 8)]
+    at = accumulator = 0
+    while True:
+        code, if_true, if_false, value = steps[at]
+        at += 1
+        match code:
+            case 0x20:
+                [accumulator] = struct.unpack_from("=I", data, value)
+            case 0x54:
+                accumulator &= value
+            case 0x15:
+                at += if_true if accumulator == value else if_false
+            case 0x35:
+                at += if_true if accumulator >= value else if_false
+            case 0x45:
+                at += if_true if accumulator & value else if_false
+            case 0x06:
+                return _ANSWERS[value]
+            case _:
+                raise AssertionError(f"unknown step {code:#x}")
+
+
+@MACHINES
+@pytest.mark.parametrize(("name", "args", "answer"), CASES)
+def test_calls_are_judged(machine: str, name: str, args: tuple[int, ...], answer: str) -> None:
+    """Sockets, namespaces, tracing, mounts, keys, modules and terminal input are denied; ordinary work is not."""
+    program = filter_program(machine)
+    assert program is not None
+    assert judge(program, AUDIT[machine], CALLS[machine][name], args) == answer
+
+
+@MACHINES
+def test_calls_of_another_machine_are_deadly(machine: str) -> None:
+    """A 32-bit program's calls have other numbers, so none of them can be let through."""
+    program = filter_program(machine)
+    assert program is not None
+    assert judge(program, 0x40000003, 41) == KILLED
+
+
+def test_the_second_numbering_of_x86_is_denied() -> None:
+    """The x32 numbers name the same calls a second time."""
+    program = filter_program("x86_64")
+    assert program is not None
+    assert judge(program, AUDIT["x86_64"], 0x40000000 | 41) == DENIED
+    assert judge(program, AUDIT["x86_64"], 0x40000000) == DENIED
+
+
+def test_an_unknown_machine_has_no_filter() -> None:
+    """No filter is better than a wrong one: the probe then says that there is no sandbox."""
+    assert filter_program("riscv64") is None
+    assert filter_program("arm64") == filter_program("aarch64")
