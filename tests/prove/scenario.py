@@ -136,10 +136,11 @@ async def attended(
     session: Session, work: Any, acknowledged: Callable[[str], None], repair: Callable[[], None] | None = None
 ) -> Any:
     """``work``, with somebody who approves what asks, but rejects what may have had its effect already. An answer that
-    meets a failing disk is given again after ``repair``."""
+    meets a failing disk is given again after ``repair``. Answers come when the run waits, so that logs are equal."""
     task = asyncio.ensure_future(work)
     while not task.done():
-        for pending in session.pending_confirmations():
+        run = session._engine.active
+        for pending in session.pending_confirmations() if run is not None and run.parked else []:
             fresh = TOLD not in str(pending["reason"])
             try:
                 if await session.confirm_tool_use_async(str(pending["tool_id"]), fresh):

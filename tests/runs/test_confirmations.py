@@ -10,7 +10,7 @@ import pytest
 from otherprocess import run, running
 from runhelp import collected, data, kinds, one_result_each, open_session, outcomes, until, well_formed
 
-from a3s_code import Agent, Session
+from a3s_code import Agent, Session, tool
 from a3s_code.core.digest import args_digest
 from a3s_code.errors import CodeError, SessionBusy
 from a3s_code.testing import ScriptedModel, calls
@@ -253,3 +253,26 @@ async def test_a_new_prompt_settles_what_was_parked(agent: Agent, workspace: Pat
     assert well_formed(list(model.requests[0].messages))
     assert not (workspace / "a").exists()
     assert [each["status"] for each in again.runs()] == ["cancelled", "completed"]
+
+
+async def test_a_call_at_work_waits_for_nobody(agent: Agent, workspace: Path) -> None:
+    """With ``unknown_outcome="ask"`` a call that is running is no call whose outcome is not known: it neither waits
+    for an answer nor takes one."""
+    began, release = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def pay() -> str:
+        """Pays."""
+        began.set()
+        await release.wait()
+        return "paid"
+
+    options: dict[str, Any] = {"unknown_outcome": "ask", "confirmation_policy": {"enabled": True}, "tools": [pay]}
+    session = await open_session(agent, workspace, calls(("pay", {})), "done", **options)
+    task = asyncio.ensure_future(session.send_async("go"))
+    await began.wait()
+    assert session.pending_confirmations() == []
+    assert not await session.confirm_tool_use_async("call_1_1", False)
+    release.set()
+    assert (await task).text == "done"
+    assert "confirmation.answered" not in kinds(workspace)

@@ -11,7 +11,7 @@ from collections import deque
 
 from a3s_code.core.content import Call, Json, JsonObject
 from a3s_code.core.events.envelope import AgentEvent
-from a3s_code.core.facts import Fact, FactData
+from a3s_code.core.facts import Fact, FactData, ToolStarted
 from a3s_code.core.project import Event, of_fact, output_delta
 from a3s_code.core.rules import Rules
 from a3s_code.core.state import ClosedRun, RunState, View
@@ -47,6 +47,7 @@ class ActiveRun:
         self.outcome: ClosedRun | None = None
         self.latest: RunState | None = None
         self.owner: object = None
+        self.begun: set[str] = set()
         self.deadline_hit = False
         self.traces: deque[JsonObject] = deque(maxlen=0)
         self.worktime = WorkTime(parts.max_execution_time_ms, parts.clock, self._out_of_time)
@@ -76,6 +77,8 @@ class ActiveRun:
     def on_fact(self, fact: Fact, view: View) -> None:
         """Publishes the events of a fact of this run."""
         self.latest = view.run or self.latest
+        if isinstance(fact.data, ToolStarted):
+            self.begun.add(fact.data.call)
         for event in of_fact(fact, view):
             self.emit(event)
         self.answered.set()

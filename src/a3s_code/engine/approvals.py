@@ -6,6 +6,8 @@ Known weakness: an answer from another process while this one lives comes with t
 
 from __future__ import annotations
 
+from collections.abc import Set
+
 from a3s_code.core import project
 from a3s_code.core.content import Call, JsonObject
 from a3s_code.core.decide.approvals import asks, is_question
@@ -48,9 +50,10 @@ def why_asked(state: CallState) -> str:
     return BEGAN_BEFORE if state.attempts and not state.must_ask else state.call.verdict.reason
 
 
-def pending_confirmations(view: View, rules: Rules) -> list[JsonObject]:
-    """What waits for ``confirm_tool_use``, in call order."""
-    waiting = [state for state in view.open_calls if asks(state, rules)]
+def pending_confirmations(view: View, rules: Rules, begun: Set[str] = frozenset()) -> list[JsonObject]:
+    """What waits for ``confirm_tool_use``, in call order. ``begun`` are the calls that the run at work has begun: the
+    log can't tell those from calls that were interrupted."""
+    waiting = [state for state in view.open_calls if asks(state, rules) and state.call.id not in begun]
     return [
         {
             "tool_id": state.call.id,
@@ -81,11 +84,11 @@ def pending_questions(view: View) -> list[JsonObject]:
 
 
 def confirmation(
-    view: View, rules: Rules, call_id: str, approved: bool, reason: str | None
+    view: View, rules: Rules, begun: Set[str], call_id: str, approved: bool, reason: str | None
 ) -> ConfirmationAnswered | None:
     """The fact for an answer, or ``None`` when that call does not wait."""
     state = view.call(call_id)
-    if state is None or not state.open or not asks(state, rules):
+    if state is None or not state.open or call_id in begun or not asks(state, rules):
         return None
     return ConfirmationAnswered(call_id, args_digest(state.call.args), approved, reason)
 

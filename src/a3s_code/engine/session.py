@@ -7,7 +7,7 @@ Known weakness: everything here runs on the home loop; other threads come in thr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
 from typing import TypeAlias
@@ -245,7 +245,7 @@ class EngineSession:
     async def confirm(self, call_id: str, approved: bool, reason: str | None) -> bool:
         """True once the answer is durable; false when that call does not wait."""
         return await self._answered(
-            lambda view: approvals.confirmation(view, self.parts.rules, call_id, approved, reason)
+            lambda view: approvals.confirmation(view, self.parts.rules, self.begun, call_id, approved, reason)
         )
 
     async def answer(self, call_id: str, text: str) -> bool:
@@ -268,6 +268,12 @@ class EngineSession:
 
     def view(self) -> View:
         return self.writer.view
+
+    @property
+    def begun(self) -> Set[str]:
+        """The calls that the run at work has begun, finished ones included."""
+        run = self.active
+        return run.begun if run is not None else frozenset()
 
     def records(self) -> list[RunRecord]:
         """Oldest first; those of earlier processes are read off the log."""

@@ -21,7 +21,7 @@ class Parked(Runs):
         """Calls that ask: ``tool_id``, ``tool_name``, ``args``, ``reason``, ``run_id``, ``since_ms``, and ``scope`` and
         ``risk`` where the tool itself asks. First those parked in the log, then those that can't park and wait a
         limited time: nested calls, and ``governed_tool`` (without a ``run_id``)."""
-        parked = pending_confirmations(self._engine.view(), self._engine.parts.rules)
+        parked = pending_confirmations(self._engine.view(), self._engine.parts.rules, self._engine.begun)
         return deepcopy(parked)
 
     def pending_questions(self) -> list[JsonObject]:
