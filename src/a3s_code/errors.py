@@ -116,6 +116,18 @@ class StepLimit(CodeError):
     default_code = "STEP_LIMIT"
 
 
+class HookDenied(CodeError):
+    """A hook refused an operation. ``retry_after_ms`` is set when it may be tried again (``HOOK_RETRY``)."""
+
+    default_code = "HOOK_DENIED"
+
+    def __init__(
+        self, message: str, code: str | None = None, *, retry_after_ms: int | None = None, result: Any = None
+    ) -> None:
+        super().__init__(message, code, result=result)
+        self.retry_after_ms = retry_after_ms
+
+
 class StoreError(CodeError):
     """The fact log or a store can't be read or written (``IO_ERROR``, ``SERIALIZATION_ERROR``)."""
 

@@ -128,6 +128,14 @@ class Home:
         when it was given (``adopt``), else here."""
         return await self._callbacks.call_host(fn, *args)
 
+    async def call_within(self, seconds: float, fn: Callable[..., Any], *args: Any) -> Any:
+        """The same; ``NoAnswer`` after ``seconds``, whatever the function does."""
+        return await self._callbacks.call_within(seconds, fn, *args)
+
+    def abandoned(self, fn: Callable[..., Any]) -> int:
+        """How many calls of ``fn`` were abandoned and have not ended since."""
+        return self._callbacks.abandoned(fn)
+
     async def in_thread(self, fn: Callable[..., Any], *args: Any) -> Any:
         """Our own blocking code, in worker threads that host code can't use up."""
         return await self._callbacks.in_thread(fn, *args)

@@ -11,12 +11,15 @@ import asyncio
 import inspect
 import threading
 import weakref
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from a3s_code.api.loops import Call, Calls, await_on, guarded
-from a3s_code.api.workers import Workers, describe
+from a3s_code.api.workers import ABANDONED_LIMIT, Workers, describe, key_of, not_called
 from a3s_code.errors import CodeError
+from a3s_code.ports.callbacks import NoAnswer
+from a3s_code.ports.tasks import spawn
 
 HOST_THREADS = 64
 OWN_THREADS = 16
@@ -38,6 +41,7 @@ class HostCallbacks:
         self._given: dict[int, _Given] = {}
         self._host = Workers(HOST_THREADS, "a3s-code-callback")
         self._own = Workers(OWN_THREADS, "a3s-code-worker")
+        self._left: Counter[tuple[int, int]] = Counter()
 
     def adopt(self, given: object) -> None:
         """Remembers the running loop for ``given``: a function, or an object with callbacks as its methods."""
@@ -71,6 +75,41 @@ class HostCallbacks:
             return await self._await_coroutine(fn, lambda: guarded(result))
         return result
 
+    async def call_within(self, seconds: float, fn: Callable[..., Any], *args: Any) -> Any:
+        if is_coroutine_function(fn):
+            return await self._patiently(seconds, fn, self.call_host(fn, *args))
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                result = await self._host.run(fn, *args)
+        except TimeoutError:
+            if limit.expired():
+                raise _no_answer(fn, seconds) from None
+            raise
+        if not inspect.isawaitable(result):
+            return result
+        return await self._patiently(seconds, fn, self._await_coroutine(fn, lambda: guarded(result)))
+
+    def abandoned(self, fn: Callable[..., Any]) -> int:
+        return self._host.abandoned(fn) + self._left[key_of(fn)]
+
+    async def _patiently(self, seconds: float, fn: Callable[..., Any], work: Coroutine[Any, Any, Any]) -> Any:
+        """Awaits a coroutine that may not end when it is cancelled: it is left behind then."""
+        key = key_of(fn)
+        if self._left[key] >= ABANDONED_LIMIT:
+            work.close()
+            raise not_called(fn)
+        task = spawn(work, f"callback {describe(fn)}")
+        try:
+            await asyncio.wait([task], timeout=seconds)
+        finally:
+            if not task.done():
+                self._left[key] += 1
+                task.add_done_callback(lambda _: self._left.subtract([key]))
+                task.cancel()
+        if not task.done():
+            raise _no_answer(fn, seconds)
+        return task.result()
+
     async def in_thread(self, fn: Callable[..., Any], *args: Any) -> Any:
         return await self._own.run(fn, *args)
 
@@ -98,6 +137,10 @@ class HostCallbacks:
     def _forget(self, key: int) -> None:
         with self._lock:
             self._given.pop(key, None)
+
+
+def _no_answer(fn: object, seconds: float) -> NoAnswer:
+    return NoAnswer(f"{describe(fn)} gave no answer within {round(seconds * 1000)} ms")
 
 
 def is_coroutine_function(fn: object) -> bool:

@@ -33,7 +33,7 @@ class _Job:
         self.future = future
         self.loop = future.get_loop()
         self.context = contextvars.copy_context()
-        self.key = (id(getattr(fn, "__self__", None)), id(getattr(fn, "__func__", fn)))
+        self.key = key_of(fn)
         self.state = "waiting"
 
     def call(self) -> None:
@@ -74,7 +74,7 @@ class Workers:
         job = _Job(fn, args, asyncio.get_running_loop().create_future())
         with self._lock:
             if self._abandoned[job.key] >= ABANDONED_LIMIT:
-                raise CodeError(f"{describe(fn)} is not called: {ABANDONED_LIMIT} earlier calls never returned")
+                raise not_called(fn)
             self._jobs.put(job)
             if self._idle < self._jobs.qsize() and len(self._threads) < self._cap:
                 self._start()
@@ -83,6 +83,11 @@ class Workers:
         except asyncio.CancelledError:
             self._abandon(job)
             raise
+
+    def abandoned(self, fn: Callable[..., Any]) -> int:
+        """How many calls of ``fn`` were abandoned and are running still."""
+        with self._lock:
+            return self._abandoned[key_of(fn)]
 
     def close(self) -> None:
         """Ends the idle threads; busy ones end with their call."""
@@ -144,6 +149,15 @@ def as_exception(raised: BaseException) -> Exception:
     error = RuntimeError(f"host code raised {type(raised).__name__}: {raised}")
     error.__cause__ = raised
     return error
+
+
+def key_of(fn: object) -> tuple[int, int]:
+    """What tells one callback from another: bound methods are made anew each time they are looked up."""
+    return id(getattr(fn, "__self__", None)), id(getattr(fn, "__func__", fn))
+
+
+def not_called(fn: object) -> CodeError:
+    return CodeError(f"{describe(fn)} is not called: {ABANDONED_LIMIT} earlier calls never returned")
 
 
 def describe(fn: object) -> str:

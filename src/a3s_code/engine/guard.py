@@ -6,7 +6,6 @@ Known weakness: a plain guard that hangs keeps its thread until it returns.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -14,7 +13,7 @@ from typing import Any, TypeAlias
 from a3s_code.core import project
 from a3s_code.core.content import JsonObject, Usage
 from a3s_code.core.project import Event
-from a3s_code.ports.callbacks import Callbacks
+from a3s_code.ports.callbacks import Callbacks, NoAnswer
 
 _log = logging.getLogger("a3s_code")
 Emit: TypeAlias = Callable[[Event], None]
@@ -46,8 +45,7 @@ class Guard:
         if record is None:
             return
         try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._callbacks.call_host(record, self._session_id, project.usage(usage))
+            await self._callbacks.call_within(self._timeout_s, record, self._session_id, project.usage(usage))
         except Exception as error:  # noqa: BLE001  the host's own code; its bookkeeping must not end the run
             _log.warning("budget guard: record_after_llm failed: %s: %s", type(error).__name__, error)
 
@@ -56,9 +54,8 @@ class Guard:
         if check is None:
             return None
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await self._callbacks.call_host(check, self._session_id, what)
-        except TimeoutError:
+            answer = await self._callbacks.call_within(self._timeout_s, check, self._session_id, what)
+        except NoAnswer:
             answer = _failed(f"{method} gave no answer within {round(self._timeout_s * 1000)} ms")
         except Exception as error:  # noqa: BLE001  the host's own code; whatever it raises is a refusal
             answer = _failed(f"{method} raised {type(error).__name__}: {str(error)[:500]}")

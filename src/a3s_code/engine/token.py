@@ -33,8 +33,7 @@ class CancelToken:
         self._cancelled = False
         self._event: asyncio.Event | None = None
         self._children: WeakSet[CancelToken] = WeakSet()
-        self._guarded: asyncio.Task[Any] | None = None
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], object]] = []
 
     def child(self) -> CancelToken:
         token = CancelToken()
@@ -50,8 +49,6 @@ class CancelToken:
         self._cancelled, self.reason = True, reason
         if self._event is not None:
             self._event.set()
-        if self._guarded is not None:
-            self._guarded.cancel()
         for callback in list(self._callbacks):
             callback()
         for token in list(self._children):
@@ -73,26 +70,27 @@ class CancelToken:
     async def wait_async(self) -> None:
         await self.event.wait()
 
-    def on_cancel(self, callback: Callable[[], None]) -> None:
+    def on_cancel(self, callback: Callable[[], object]) -> None:
         """Calls ``callback`` when the token fires; at once if it has."""
         if self._cancelled:
             callback()
         else:
             self._callbacks.append(callback)
 
-    def off_cancel(self, callback: Callable[[], None]) -> None:
+    def off_cancel(self, callback: Callable[[], object]) -> None:
         """Takes back what ``on_cancel`` was given."""
         if callback in self._callbacks:
             self._callbacks.remove(callback)
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """Awaits ``work`` in the present task; raises ``Interrupted`` once it has ended because the token fired."""
+        """Awaits ``work`` in the present task; raises ``Interrupted`` once it has ended because the token fired. Several
+        tasks may do so at the same time."""
         if self._cancelled:
             work.close()
             raise Interrupted(self.reason)
         task = asyncio.current_task()
         assert task is not None
-        self._guarded = task
+        self._callbacks.append(task.cancel)
         try:
             result = await work
             if self.is_cancelled():
@@ -103,6 +101,6 @@ class CancelToken:
                 raise
             raise Interrupted(self.reason) from None
         finally:
-            self._guarded = None
+            self.off_cancel(task.cancel)
             if self.is_cancelled():
                 task.uncancel()

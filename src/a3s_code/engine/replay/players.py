@@ -197,5 +197,11 @@ class Inline:
     async def call_host(self, fn: Callable[..., Any], *args: Any) -> Any:
         return fn(*args)
 
+    async def call_within(self, seconds: float, fn: Callable[..., Any], *args: Any) -> Any:
+        return fn(*args)
+
+    def abandoned(self, fn: Callable[..., Any]) -> int:
+        return 0
+
     async def in_thread(self, fn: Callable[..., Any], *args: Any) -> Any:
         return fn(*args)
