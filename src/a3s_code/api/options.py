@@ -55,7 +55,6 @@ NOT_YET: Final[dict[str, str]] = {
 """Fields whose feature comes later: any value but the default, or one of ``HARMLESS_YET``, is refused."""
 
 HARMLESS_YET: Final[dict[str, tuple[object, ...]]] = {
-    "credential_policy": ("off",),
     "memory_extraction": (False,),
     "task_priority": ("user",),
 }

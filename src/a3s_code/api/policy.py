@@ -12,9 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from a3s_code.core import policy as core
-from a3s_code.core.content import ALLOW, JsonObject, Verdict
+from a3s_code.core.content import JsonObject, Verdict
 from a3s_code.core.policy.permission import verdict_of
-from a3s_code.core.policy.subjects import Resolve
+from a3s_code.core.policy.rules import normal_path
+from a3s_code.core.policy.subjects import Resolve, Subject
 from a3s_code.core.policy.verdict import Explained
 from a3s_code.errors import SessionConfigurationError
 from a3s_code.ports.tool import ToolFailure
@@ -91,18 +92,10 @@ class Judging:
         """Whether a rule on ``read`` keeps this file out of search results and ``git diff`` (§5.3)."""
         return core.hides(self._policy, path, real)
 
-
-def answered(verdict: Verdict, name: str, confirmations: core.ConfirmationPolicy | None) -> Verdict:
-    """An ``ask`` that nobody can answer is a ``deny`` (facts.md); one that nobody wants to see is an ``allow``."""
-    if verdict.decision != "ask" or (confirmations is not None and confirmations.enabled):
-        return verdict
-    if confirmations is not None:
-        return ALLOW
-    message = (
-        f"Confirmation required for '{name}' but no confirmation provider is configured ({verdict.reason}); allow it "
-        "with a rule of permission_policy, or set confirmation_policy to be asked"
-    )
-    return Verdict("deny", message, "confirmation_unavailable", verdict.rules, verdict.rule, verdict.subject)
+    def vouches(self, tool: str, path: str, real: str) -> bool:
+        """Whether an allow rule names just this path of a call of ``tool`` (§4.5)."""
+        names = tuple(dict.fromkeys((normal_path(path, None), normal_path(real, None))))
+        return core.path_specific_allow(self._policy, tool, Subject("path", names, every=True))
 
 
 def _resolver(workspace: Workspace) -> Resolve:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -18,10 +18,10 @@ from a3s_code.api.policy import Judging, answered
 from a3s_code.config.model import CodeConfig, ModelConfig, ProviderConfig
 from a3s_code.context.instructions import Instructions, load_instructions
 from a3s_code.context.prompt import PromptSlots, build_system_prompt
-from a3s_code.core.content import JsonObject, Verdict
+from a3s_code.core.content import JsonObject
 from a3s_code.core.digest import canonical
 from a3s_code.core.rules import Rules
-from a3s_code.engine.parts import Labels, Limits, ModelSettings, Parts
+from a3s_code.engine.parts import Governance, Labels, Limits, ModelSettings, Parts
 from a3s_code.engine.session import EngineSession
 from a3s_code.errors import CodeError, ConfigError, SessionConfigurationError
 from a3s_code.ports.clock import HostEnvConfig
@@ -90,6 +90,7 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
     system = build_system_prompt(PromptSlots(**options.slots()), instructions=instructions.text)
     client = options.llm_client or _client(shared.providers, provider, model)
     specs = tools.specs()
+    judging = Judging(options.permissions(), place, lambda: False)
     parts = Parts(
         session_id=session_id,
         labels=Labels(options.tenant_id, options.principal, options.agent_template_id, options.correlation_id),
@@ -177,10 +178,13 @@ def _instructions(config: CodeConfig, root: str, options: SessionOptions) -> Ins
     )
 
 
-def _judge(options: SessionOptions, place: LocalWorkspace) -> Callable[[str, JsonObject], Verdict]:
-    judging = Judging(options.permissions(), place, lambda: False)
-    confirmations = options.confirmations()
-    return lambda name, args: answered(judging.verdict(name, args), name, confirmations)
+def _governance(options: SessionOptions, judging: Judging) -> Governance:
+    return Governance(
+        credentials=options.credential_policy,
+        confirmations=options.confirmations(),
+        vouched=judging.vouches,
+        hides=judging.hides,
+    )
 
 
 def _rules(config: CodeConfig, options: SessionOptions, model: ModelConfig, fixed_tokens: int) -> Rules:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
-from a3s_code.core.content import Call, Json, JsonObject, Usage
+from a3s_code.core.content import Call, Json, JsonObject, Usage, Verdict
 from a3s_code.core.decide.approvals import asks_person
 from a3s_code.core.facts import (
     CompactionDone,
@@ -49,8 +49,7 @@ def of_fact(fact: Fact, view: View) -> Iterator[Event]:
         case ToolResulted(source=None) as result:
             yield from _tool_end(result, view)
         case ConfirmationAnswered() as answer:
-            received: JsonObject = {"tool_id": answer.call, "approved": answer.approved, "reason": answer.reason}
-            yield "confirmation_received", received
+            yield answered(answer.call, answer.approved, answer.reason)
         case CompactionDone() as done:
             counts: JsonObject = {
                 "tokens_before": done.tokens_before,
@@ -172,10 +171,27 @@ def failed(message: str, code: str) -> Event:
 def parked(call: Call, reason: str) -> Event:
     """A call that waits for a person, and why."""
     if asks_person(call):
-        asked: JsonObject = {"tool_id": call.id, "question": call.args.get("question")}
+        question: JsonObject = {"tool_id": call.id, "question": call.args.get("question")}
         options: Json = call.args.get("options")
-        return "user_question", asked | ({"options": options} if options else {})
-    return (
-        "confirmation_required",
-        {"tool_id": call.id, "tool_name": call.name, "args": call.args, "reason": reason, **call.verdict.permission()},
-    )
+        return "user_question", question | ({"options": options} if options else {})
+    return asked(call, reason)
+
+
+def asked(call: Call, reason: str) -> Event:
+    """A call that somebody has to approve or reject."""
+    about: JsonObject = {"tool_id": call.id, "tool_name": call.name, "args": call.args, "reason": reason}
+    return "confirmation_required", {**about, **escalation(call.verdict), **call.verdict.permission()}
+
+
+def escalation(verdict: Verdict) -> JsonObject:
+    """What a tool that asks by itself says of the call, as far as it says anything."""
+    return {name: text for name, text in (("scope", verdict.scope), ("risk", verdict.risk)) if text}
+
+
+def answered(call_id: str, approved: bool, reason: str | None) -> Event:
+    return "confirmation_received", {"tool_id": call_id, "approved": approved, "reason": reason}
+
+
+def unanswered(call_id: str, action: str) -> Event:
+    """Nobody answered a call that can't park; ``action`` is the policy's ``timeout_action``."""
+    return "confirmation_timeout", {"tool_id": call_id, "action_taken": action}

@@ -96,7 +96,10 @@ class ActiveRun:
         def emit_output(text: str) -> None:
             self._loop.call_soon_threadsafe(self.emit, output_delta(call.id, call.name, text))
 
-        return Invocation(call.id, call.name, call.args, "agent", self.id, self.token, emit_output, announce=self.emit)
+        invocation = Invocation(call.id, call.name, call.args, "agent", self.id, self.token, emit_output)
+        invocation.announce = self.emit
+        invocation.approved = call.verdict.decision == "ask"  # one that asks comes here only with an approval
+        return invocation
 
     def trace(self, kind: str, name: str, started_ms: int, outcome: str, **more: Json) -> None:
         """Adds one line to the session's trace."""

@@ -62,6 +62,7 @@ def pending_confirmations(view: View, rules: Rules, begun: Set[str] = frozenset(
             "reason": why_asked(state),
             "run_id": view.run.id if view.run else None,
             "since_ms": view.turn_ms,
+            **project.escalation(state.call.verdict),
         }
         for state in waiting
     ]

@@ -17,6 +17,7 @@ from a3s_code.core.facts import ModelTurn
 from a3s_code.core.steps import Infer
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.capabilities import capabilities_of
+from a3s_code.engine.invoke.judging import judged
 from a3s_code.engine.retry import with_retries
 from a3s_code.engine.token import Interrupted
 from a3s_code.errors import BudgetExhausted, CodeError, LlmError
@@ -37,12 +38,12 @@ async def infer(run: ActiveRun, step: Infer) -> None:
     started = run.parts.env.now_ms()
     try:
         turn = await with_retries(run, attempt, lambda: attempt.delivered)
+        calls = await run.token.guard(_all_judged(run, step, turn.calls))
     except Interrupted:
         _keep_what_was_said(run, attempt, request)
         raise
     if turn.finish == "content_filter":
         raise LlmError("The provider refused the content of this request or answer")
-    calls = tuple(_judged(run, step, call) for call in turn.calls)
     fact = ModelTurn(turn.text, "model", calls, turn.reasoning, turn.usage, turn.model or request.model, turn.finish)
     run.append(fact)
     await run.guard.after_model(turn.usage)
@@ -144,7 +145,11 @@ class _Attempt:
                 run.emit(project.call_input(piece.id, piece.name, piece.arguments))
 
 
-def _judged(run: ActiveRun, step: Infer, call: Call) -> Call:
+async def _all_judged(run: ActiveRun, step: Infer, calls: tuple[Call, ...]) -> tuple[Call, ...]:
+    return tuple([await _judged(run, step, call) for call in calls])
+
+
+async def _judged(run: ActiveRun, step: Infer, call: Call) -> Call:
     """The call with the verdict on what the model sent."""
     if not step.tools:
         return replace(call, verdict=Verdict("deny", ROUNDS_USED_UP, "limit_exceeded"))
@@ -156,5 +161,7 @@ def _judged(run: ActiveRun, step: Infer, call: Call) -> Call:
     args, fault = registered.check(call.args) if call.fault is None else (None, call.fault)
     if args is None or fault is not None:
         return call
-    verdict = run.parts.judge(call.name, args)
+    invocation = run.invocation(call)
+    invocation.args, invocation.tool = args, registered
+    verdict = await judged(invocation, run.parts)
     return replace(call, verdict=verdict, parallel=capabilities_of(registered, args).parallel_safe)

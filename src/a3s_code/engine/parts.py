@@ -7,17 +7,19 @@ Known weakness: none known.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from a3s_code.core.content import JsonObject, Verdict
+from a3s_code.core.policy import ConfirmationPolicy
 from a3s_code.core.rules import Rules
 from a3s_code.ports.blobs import Blobs
 from a3s_code.ports.callbacks import Callbacks
 from a3s_code.ports.clock import Clock, Entropy, HostEnv
 from a3s_code.ports.log import FactLog
 from a3s_code.ports.model import Model
+from a3s_code.ports.sandbox import Confinement
 from a3s_code.ports.toolbox import Toolbox
 from a3s_code.ports.workspace import Workspace
 
@@ -51,6 +53,22 @@ class ModelSettings(msgspec.Struct, frozen=True):
     max_output_tokens: int | None = None
 
 
+def nothing(*of: object) -> bool:
+    """A rule that holds for nothing."""
+    return False
+
+
+class Governance(msgspec.Struct, frozen=True):
+    """What stands between a call and its effects, beside the policy. ``vouched`` says whether an allow rule names just
+    this path, given tool, path and real path; ``hides`` whether a rule on ``read`` keeps a file out of searches, given
+    path and real path."""
+
+    credentials: Literal["ask", "deny", "off"] = "ask"
+    confirmations: ConfirmationPolicy | None = None
+    vouched: Callable[[str, str, str], bool] = nothing
+    hides: Callable[[str, str], bool] = nothing
+
+
 class Parts(msgspec.Struct, frozen=True):
     """``judge`` gives the policy's verdict on a call; ``context`` digests what stands behind a run (facts.md)."""
 
@@ -70,6 +88,8 @@ class Parts(msgspec.Struct, frozen=True):
     judge: Callable[[str, JsonObject], Verdict]
     context: Callable[[], dict[str, str]]
     rules: Rules
+    sandbox: Confinement | None = None
+    governance: Governance = Governance()
     limits: Limits = Limits()
     durable: bool = True
     tool_timeout_ms: int | None = None

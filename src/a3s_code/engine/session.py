@@ -243,7 +243,10 @@ class EngineSession:
     # Parked calls
 
     async def confirm(self, call_id: str, approved: bool, reason: str | None) -> bool:
-        """True once the answer is durable; false when that call does not wait."""
+        """True once the answer is durable (there is nothing to keep for a call that can't park); false when that call
+        does not wait."""
+        if self.kernel.confirmations.answer(call_id, approved, reason):
+            return True
         return await self._answered(
             lambda view: approvals.confirmation(view, self.parts.rules, self.begun, call_id, approved, reason)
         )

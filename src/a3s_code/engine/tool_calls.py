@@ -15,12 +15,13 @@ from a3s_code.core.facts.tools import Outcome
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.capabilities import capabilities_of, rerun_safe
 from a3s_code.engine.invoke.invocation import Finished, Invocation
+from a3s_code.engine.invoke.judging import FINAL, judged
 from a3s_code.ports.tasks import spawn
 from a3s_code.ports.tool import Attachment
 
 _DENIED = frozenset(
     "permission_denied confirmation_rejected confirmation_timeout confirmation_unavailable hook_denied "
-    "skill_restricted protected_path budget_exhausted".split()
+    "skill_restricted protected_path credential_path hard_link budget_exhausted".split()
 )
 
 
@@ -28,7 +29,7 @@ async def run_batch(run: ActiveRun, calls: tuple[Call, ...]) -> None:
     """Runs one call, or several that are read-only together."""
     ready = []
     for call in calls:
-        if _judged_stricter(run, call):
+        if await _judged_stricter(run, call):
             return
         invocation = run.invocation(call)
         refusal = await run.kernel.admit(invocation)
@@ -73,16 +74,17 @@ async def _finish_together(run: ActiveRun, ready: list[Invocation]) -> None:
         await asyncio.wait(work)
 
 
-def _judged_stricter(run: ActiveRun, call: Call) -> bool:
-    """Judges once more right before the call runs; for unchanged arguments that can only tighten the verdict."""
-    if call.verdict.decision != "allow":
-        return False
+async def _judged_stricter(run: ActiveRun, call: Call) -> bool:
+    """Judges once more right before the call runs; for unchanged arguments that can only tighten the verdict. One that
+    was approved stays approved under whatever policy there is now, but for what no approval lifts."""
     registered = run.parts.toolbox.get(call.name)
     args, _ = registered.check(call.args) if registered else (None, None)
-    if args is None:
+    if args is None or call.verdict.decision == "deny":
         return False
-    verdict = run.parts.judge(call.name, args)
-    if verdict.decision == "allow":
+    invocation = run.invocation(call)
+    invocation.args, invocation.tool = args, registered
+    verdict = await run.token.guard(judged(invocation, run.parts))
+    if verdict.decision == "allow" or (call.verdict.decision == "ask" and verdict.kind not in FINAL):
         return False
     run.append(CallJudged(call.id, call.args, verdict))
     return True

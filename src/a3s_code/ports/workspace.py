@@ -39,6 +39,9 @@ class Entry(msgspec.Struct, frozen=True):
     kind: Kind
     size: int = 0
     mtime_ns: int = 0
+    links: int = 1
+    inode: int = 0
+    device: int = 0
 
 
 class Workspace(Protocol):
@@ -71,3 +74,7 @@ class Workspace(Protocol):
     def walk(self, place: Place) -> Iterator[tuple[str, list[Entry]]]:
         """``place`` and the directories below it, top-down, as (workspace-relative path, entries). A caller may
         remove entries from the list to keep the walk out of them. Never follows links."""
+
+    def credential_inodes(self) -> frozenset[tuple[int, int]]:
+        """Device and inode of every credential file below the root that has further names (tools.md §4.2). Walks the
+        workspace, without package stores."""

@@ -17,6 +17,7 @@ import threading
 from collections.abc import Iterator
 from typing import BinaryIO
 
+from a3s_code.core.protected import GIT, PACKAGE_STORES, is_credential
 from a3s_code.errors import SessionConfigurationError
 from a3s_code.ports.tool import ToolFailure
 from a3s_code.ports.workspace import Entry, Kind, Place, Stat
@@ -110,6 +111,15 @@ class LocalWorkspace:
             below = [entry.name for entry in reversed(entries) if entry.kind == "dir"]
             pending += [Place(_join(here.path, name), _join(here.real, name)) for name in below]
 
+    def credential_inodes(self) -> frozenset[tuple[int, int]]:
+        found = set()
+        for path, entries in self.walk(Place(".", ".")):
+            for entry in entries:
+                if entry.kind == "file" and entry.links > 1 and is_credential(_join(path, entry.name)):
+                    found.add((entry.device, entry.inode))
+            entries[:] = [e for e in entries if e.kind == "dir" and e.name not in PACKAGE_STORES and e.name != GIT]
+        return frozenset(found)
+
     def _find(self, place: Place) -> os.stat_result:
         parents, name = _split(place)
         with descend(self.root, parents) as directory:
@@ -166,6 +176,16 @@ def _entries(directory: Directory) -> list[Entry]:
             about = found.stat(follow_symlinks=False)
         except FileNotFoundError:
             continue  # removed while we look
-        entries.append(Entry(found.name, _kind(about.st_mode), about.st_size, about.st_mtime_ns))
+        entries.append(
+            Entry(
+                found.name,
+                _kind(about.st_mode),
+                about.st_size,
+                about.st_mtime_ns,
+                about.st_nlink,
+                about.st_ino,
+                about.st_dev,
+            )
+        )
     entries.sort(key=lambda entry: os.fsencode(entry.name))
     return entries

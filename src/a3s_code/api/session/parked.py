@@ -22,7 +22,7 @@ class Parked(Runs):
         ``risk`` where the tool itself asks. First those parked in the log, then those that can't park and wait a
         limited time: nested calls, and ``governed_tool`` (without a ``run_id``)."""
         parked = pending_confirmations(self._engine.view(), self._engine.parts.rules, self._engine.begun)
-        return deepcopy(parked)
+        return deepcopy(parked + self._engine.kernel.confirmations.pending())
 
     def pending_questions(self) -> list[JsonObject]:
         """Questions of the model: ``tool_id``, ``question``, ``options``, ``multi_select``, ``run_id``,

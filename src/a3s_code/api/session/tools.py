@@ -37,8 +37,8 @@ class Tools(Parked):
 
     @bridged
     async def governed_tool_async(self, name: str, args: Mapping[str, Json] | None = None) -> ToolResult:
-        """The same under the session's permission policy. A call that asks is refused in this version, since only
-        calls of the model can wait for an answer."""
+        """The same under the session's permission policy. A call that asks waits for ``confirm_tool_use``, at most
+        ``confirmation_policy.default_timeout_ms``."""
         return await self._call(name, args or {}, "governed_host")
 
     governed_tool = blocking(governed_tool_async)

@@ -12,7 +12,7 @@ from a3s_code.core.policy.permission import (
     verdict_of,
 )
 from a3s_code.core.policy.rules import PolicyError, Scope
-from a3s_code.core.policy.verdict import CompiledPolicy, Explained, Shell, explain, hides
+from a3s_code.core.policy.verdict import CompiledPolicy, Explained, Shell, explain, hides, path_specific_allow
 
 __all__ = [
     "CompiledPolicy",
@@ -27,6 +27,7 @@ __all__ = [
     "hides",
     "judge",
     "needs_sandbox",
+    "path_specific_allow",
     "preset",
     "verdict_of",
 ]

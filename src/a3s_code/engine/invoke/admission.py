@@ -16,7 +16,6 @@ from a3s_code.ports.tool import ToolOutput
 MODES = ("grep", "glob", "bm25")
 MAX_DEPTH = 8
 CONTAINERS = frozenset({"batch", "program", "dynamic_workflow"})
-UNGOVERNED = frozenset({"host", "host_nested", "internal"})
 LOG_DIRECTORY = ".a3s/effect-log"
 _WRITERS = frozenset({"write", "edit", "patch", "download"})
 
@@ -72,24 +71,9 @@ def guardrails(inv: Invocation, parts: Parts) -> ToolOutput | None:
     return None
 
 
-def permitted(inv: Invocation, parts: Parts) -> ToolOutput | None:
-    """Steps 8 to 10 for calls without a recorded verdict. Those of the model are parked by the core instead; one that
-    comes here was allowed or approved."""
-    if inv.origin in UNGOVERNED or inv.origin == "agent":
+def refused_by(verdict: Verdict) -> ToolOutput | None:
+    """The refusal of a call that may not run, whoever is asked."""
+    if verdict.decision != "deny":
         return None
-    return refused_by(parts.judge(inv.name, inv.args), inv.name)
-
-
-def refused_by(verdict: Verdict, name: str) -> ToolOutput | None:
-    """The refusal for a verdict on a call that can't park."""
-    if verdict.decision == "allow":
-        return None
-    kind, message = verdict.kind or "permission_denied", verdict.reason
-    if verdict.decision == "ask":
-        kind = "confirmation_unavailable"
-        message = (
-            f"Confirmation required for '{name}' but a nested call can't wait for one in this version; "
-            "allow it by a rule of permission_policy"
-        )
-    output = failed(kind, message)
+    output = failed(verdict.kind or "permission_denied", verdict.reason)
     return replace(output, metadata={**output.metadata, **verdict.permission()})

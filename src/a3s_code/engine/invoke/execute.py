@@ -49,7 +49,7 @@ class _Stop:
     def __init__(self, body: asyncio.Task[ToolOutput], ctx: ToolContext, inv: Invocation, parts: Parts) -> None:
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[ToolOutput] = self._loop.create_future()
-        self._body, self._ctx, self._inv = body, ctx, inv
+        self._body, self._ctx, self._inv, self._clock = body, ctx, inv, parts.clock
         self._why: ToolOutput | None = None
         self._timers: list[asyncio.TimerHandle] = []
         body.add_done_callback(self._body_ended)
@@ -62,6 +62,11 @@ class _Stop:
         self._ask(failed("cancelled", "Cancelled", exit_code=130))
 
     def _timed_out(self) -> None:
+        """Time in which a call inside this one waits for a person doesn't count."""
+        left = (self._ctx.deadline or 0.0) + DEADLINE_SLACK_S - self._clock.monotonic()
+        if self._inv.waiting or left > DEADLINE_SLACK_S:
+            self._timers.append(self._loop.call_later(max(left, DEADLINE_SLACK_S), self._timed_out))
+            return
         self._ask(failed("timeout", f"Timed out after {self._inv.limit_ms} ms", exit_code=124))
 
     def _ask(self, why: ToolOutput) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from a3s_code.core.content import JsonObject
 from a3s_code.core.project import Event
 from a3s_code.engine.token import CancelToken
-from a3s_code.ports.tool import Origin, ToolOutput
+from a3s_code.ports.tool import Origin, ToolContext, ToolOutput
 from a3s_code.ports.toolbox import RegisteredTool
 
 
@@ -23,7 +23,9 @@ def unheard(event: Event) -> None:
 
 class Invocation(msgspec.Struct, eq=False):
     """``stack`` names the invocations it is nested in, outermost first; ``emit`` puts output on the event stream.
-    ``limit_ms`` is what led to ``deadline``, for the message when it passes."""
+    ``limit_ms`` is what led to ``deadline``, for the message when it passes. ``outer`` made this call; ``context`` is
+    what its tool got once it runs; ``waiting`` counts the calls inside it that wait for a person; ``approved`` says
+    that somebody answered an ask about this call with yes."""
 
     id: str
     name: str
@@ -38,6 +40,10 @@ class Invocation(msgspec.Struct, eq=False):
     deadline: float | None = None
     limit_ms: int | None = None
     tool: RegisteredTool | None = None
+    outer: Invocation | None = None
+    context: ToolContext | None = None
+    waiting: int = 0
+    approved: bool = False
 
     @property
     def registered(self) -> RegisteredTool:

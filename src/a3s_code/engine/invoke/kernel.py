@@ -15,8 +15,12 @@ from msgspec.structs import replace
 from a3s_code.core.content import Json, JsonObject
 from a3s_code.engine.guard import Guard
 from a3s_code.engine.invoke import admission
+from a3s_code.engine.invoke.confirm import Confirmations
+from a3s_code.engine.invoke.context import context_of
 from a3s_code.engine.invoke.execute import execute, failure_output
+from a3s_code.engine.invoke.guarded import GOVERNED
 from a3s_code.engine.invoke.invocation import Finished, Invocation, failed
+from a3s_code.engine.invoke.judging import judged
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.token import CancelToken
 from a3s_code.ports.tool import Origin, ToolContext, ToolFailure, ToolOutput, ToolResult
@@ -29,7 +33,6 @@ BEFORE: Final[tuple[Step, ...]] = (
     admission.validate,
     admission.no_recursion,
     admission.guardrails,
-    admission.permitted,
 )
 
 
@@ -39,6 +42,7 @@ class Kernel:
     def __init__(self, parts: Parts, guard: Guard, trace: Callable[[Invocation, Finished], None]) -> None:
         self._parts = parts
         self.guard = guard
+        self.confirmations = Confirmations(parts)
         self._trace = trace
         self.active: dict[str, Invocation] = {}
         self._idle = asyncio.Event()
@@ -57,10 +61,24 @@ class Kernel:
                     return self._finished(inv, refusal, 0)
         except ToolFailure as failure:
             return self._finished(inv, failure_output(failure), 0)
+        if inv.origin in GOVERNED and inv.origin != "agent":
+            refusal = await self._governed(inv)
+            if refusal is not None:
+                return self._finished(inv, refusal, 0)
         denied = await self.guard.before_tool(inv.name, inv.announce)
         if denied is not None:
             return self._finished(inv, failed("budget_exhausted", denied), 0)
         return None
+
+    async def _governed(self, inv: Invocation) -> ToolOutput | None:
+        """Steps 8 to 10 for calls without a recorded verdict. Those of the model are parked by the core instead; one
+        that comes here was allowed or approved."""
+        verdict = await judged(inv, self._parts)
+        if verdict.decision == "ask":
+            refusal = await self.confirmations.ask(inv, verdict)
+            inv.approved = refusal is None
+            return refusal
+        return admission.refused_by(verdict)
 
     async def execute(self, inv: Invocation) -> Finished:
         """The call and the steps after it; a call that was cancelled since it was admitted doesn't begin."""
@@ -100,22 +118,16 @@ class Kernel:
             if limit is not None and (inv.deadline is None or started + limit / 1000 < inv.deadline):
                 inv.deadline, inv.limit_ms = started + limit / 1000, limit
 
-        async def nested(name: str, args: Mapping[str, Json]) -> ToolResult:
-            return await self._nested(inv, name, dict(args))
+        home = asyncio.get_running_loop()
 
-        return ToolContext(
-            session_id=parts.session_id,
-            run_id=inv.run_id,
-            invocation_id=inv.id,
-            origin=inv.origin,
-            workspace=parts.workspace,
-            deadline=inv.deadline,
-            cancelled=asyncio.Event(),
-            emit=inv.emit,
-            invoke=nested,
-            clock=parts.clock,
-            new_id=parts.env.new_id,
-        )
+        async def nested(name: str, args: Mapping[str, Json]) -> ToolResult:
+            work = self._nested(inv, name, dict(args))
+            if asyncio.get_running_loop() is home:
+                return await work
+            return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, home))
+
+        inv.context = context_of(inv, parts, nested)
+        return inv.context
 
     async def _nested(self, outer: Invocation, name: str, args: JsonObject) -> ToolResult:
         inv = Invocation(
@@ -130,6 +142,7 @@ class Kernel:
             stack=(*outer.stack, outer.name),
             deadline=outer.deadline,
             limit_ms=outer.limit_ms,
+            outer=outer,
         )
         return result_of(inv, await self.invoke(inv))
 

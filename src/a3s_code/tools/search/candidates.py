@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 from a3s_code.ports.tool import ToolFailure
-from a3s_code.ports.workspace import Place, Workspace
+from a3s_code.ports.workspace import Entry, Place, Workspace
 from a3s_code.tools.search.glob import Glob
 from a3s_code.tools.search.ignore import Ignores
 
@@ -19,6 +19,7 @@ NEVER = frozenset((".git", ".hg", ".svn", ".a3s", ".a3s-code"))
 _IGNORE_FILES = (".gitignore", ".ignore")
 _MAX_IGNORE_BYTES = 1024 * 1024
 Rules: TypeAlias = tuple[Ignores, ...]  # the deepest directory's first
+Hidden: TypeAlias = Callable[[str, Entry], bool]
 
 
 class Candidate(NamedTuple):
@@ -27,12 +28,14 @@ class Candidate(NamedTuple):
     path: str
     real: str
     below: str
-    size: int
-    mtime_ns: int
+    entry: Entry
 
 
-def candidates(workspace: Workspace, path: str, include: Glob | None, check: Callable[[], None]) -> list[Candidate]:
-    """In byte order of their paths. ``not_found``, ``path_denied``; ``unsupported`` where no search goes."""
+def candidates(
+    workspace: Workspace, path: str, include: Glob | None, check: Callable[[], None], hidden: Hidden | None = None
+) -> tuple[list[Candidate], int]:
+    """In byte order of their paths, and how many ``hidden`` leaves out. ``not_found``, ``path_denied``;
+    ``unsupported`` where no search goes."""
     place = workspace.locate(path)
     about = workspace.stat(place)
     if about.kind == "missing":
@@ -41,15 +44,23 @@ def candidates(workspace: Workspace, path: str, include: Glob | None, check: Cal
         raise ToolFailure("unsupported", f"Search never enters {min(entered)}; use read or ls")
     if about.kind == "file":
         name = place.path.rpartition("/")[2]
-        found = [Candidate(place.path, place.real, name, about.size, about.mtime_ns)]
+        entry = Entry(name, "file", about.size, about.mtime_ns, about.links, about.inode, about.device)
+        found = [Candidate(place.path, place.real, name, entry)]
     elif about.kind == "dir":
         found = _below(workspace, place, check)
     else:
         raise ToolFailure("unsupported", f"{place.path} is neither a regular file nor a directory")
     if include is not None:
         found = [candidate for candidate in found if include.matches(candidate.below)]
-    found.sort(key=lambda candidate: os.fsencode(candidate.path))
-    return found
+    shown = found if hidden is None else [each for each in found if not _is_hidden(each, hidden)]
+    shown.sort(key=lambda candidate: os.fsencode(candidate.path))
+    return shown, len(found) - len(shown)
+
+
+def _is_hidden(candidate: Candidate, hidden: Hidden) -> bool:
+    if hidden(candidate.path, candidate.entry):
+        return True
+    return candidate.real != candidate.path and hidden(candidate.real, candidate.entry)
 
 
 def _below(workspace: Workspace, place: Place, check: Callable[[], None]) -> list[Candidate]:
@@ -70,7 +81,7 @@ def _below(workspace: Workspace, place: Place, check: Callable[[], None]) -> lis
             name = entry.name
             if entry.kind == "file":
                 if not _ignored(rules, real + name, name, False):
-                    found.append(Candidate(prefix + name, real + name, below + name, entry.size, entry.mtime_ns))
+                    found.append(Candidate(prefix + name, real + name, below + name, entry))
             elif entry.kind == "dir" and name not in NEVER and not _ignored(rules, real + name, name, True):
                 rules_of[prefix + name] = rules
                 dirs.append(entry)

@@ -83,7 +83,7 @@ def _batches(files: Iterable[Candidate], most: int) -> Iterator[list[Candidate]]
     size = 0
     for candidate in files:
         batch.append(candidate)
-        size += candidate.size
+        size += candidate.entry.size
         if len(batch) == most or size >= _BATCH_BYTES:
             yield batch
             batch, size = [], 0

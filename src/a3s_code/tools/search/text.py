@@ -44,7 +44,7 @@ class Reader:
 
     def read(self, candidate: Candidate) -> bytes | None:
         """The whole file, if it is text."""
-        if candidate.size > self._max:
+        if candidate.entry.size > self._max:
             self.skipped.large += 1
             return None
         try:

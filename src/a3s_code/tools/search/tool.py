@@ -60,8 +60,8 @@ class SearchTool:
 
     async def _grep(self, request: Request, ctx: ToolContext, guard: Guard) -> ToolOutput:
         expression = Expression(request.query, request.ignore_case)
-        files = await asyncio.to_thread(_candidates, request, ctx, guard)
         reader = Reader(ctx.workspace)
+        files = await asyncio.to_thread(_candidates, request, ctx, guard, reader)
         page = _Page(request)
         async with aclosing(Scan(expression, reader, self._apart, ctx, guard).hits(files)) as found:
             async for file in found:
@@ -70,8 +70,8 @@ class SearchTool:
         return page.output(reader)
 
 
-def _candidates(request: Request, ctx: ToolContext, guard: Guard) -> list[Candidate]:
-    files = candidates(ctx.workspace, request.path, request.include, guard.check)
+def _candidates(request: Request, ctx: ToolContext, guard: Guard, reader: Reader) -> list[Candidate]:
+    files, reader.skipped.protected = candidates(ctx.workspace, request.path, request.include, guard.check, ctx.hidden)
     if request.after is None:
         return files
     path, _ = request.after
@@ -145,12 +145,12 @@ class _Page:
 
 def _glob(request: Request, ctx: ToolContext, guard: Guard) -> ToolOutput:
     pattern = glob_of("query", request.query, ignore_case=request.ignore_case)
-    files = _candidates(request, ctx, guard)
     reader = Reader(ctx.workspace)
+    files = _candidates(request, ctx, guard, reader)
     reader.scanned = len(files)
     found = [file for file in files if pattern.matches(file.below)]
     if not request.by_path:
-        found.sort(key=lambda file: -file.mtime_ns)  # stable: equal times stay in the order of their paths
+        found.sort(key=lambda file: -file.entry.mtime_ns)  # stable: equal times stay in the order of their paths
     page = found[: request.limit]
     more = len(found) > len(page)
     cursor = request.cursor(page[-1].path) if more and request.by_path else None
@@ -167,8 +167,8 @@ def _glob(request: Request, ctx: ToolContext, guard: Guard) -> ToolOutput:
 
 
 def _bm25(request: Request, ctx: ToolContext, guard: Guard) -> ToolOutput:
-    files = _candidates(request, ctx, guard)
     reader = Reader(ctx.workspace, bm25.MAX_FILE_BYTES)
+    files = _candidates(request, ctx, guard, reader)
     hits, left_out = bm25.rank(request.query, files, reader, request.limit, guard.check)
     rows: list[str] = []
     anchors: list[Json] = []
