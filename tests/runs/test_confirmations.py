@@ -120,14 +120,14 @@ async def test_a_malformed_decision_is_refused(
 
 async def test_what_a_client_does_to_the_record_changes_nothing(agent: Agent, workspace: Path) -> None:
     """The arguments that run are those on the log, whatever a host did to what it was shown (case D07)."""
-    session, task = await parked(agent, workspace, calls(write("a")), "done")
-    (pending,) = session.pending_confirmations()
-    shown: Any = pending["args"]
-    try:
-        shown["file_path"] = "evil"
-    finally:
-        assert await session.confirm_tool_use_async(str(pending["tool_id"]), True)
-    await task
+    session = await open_session(agent, workspace, calls(write("a")), "done", **ASKS)
+    async for event in await session.stream_async("go"):
+        if event.type == "confirmation_required":
+            (pending,) = session.pending_confirmations()
+            shown: Any = pending["args"]
+            told: Any = event.payload["args"]
+            shown["file_path"] = told["file_path"] = "evil"
+            assert await session.confirm_tool_use_async(str(pending["tool_id"]), True)
     assert not (workspace / "evil").exists()
     assert (workspace / "a").exists()
 

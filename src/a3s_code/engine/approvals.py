@@ -7,6 +7,7 @@ Known weakness: an answer from another process while this one lives comes with t
 from __future__ import annotations
 
 from collections.abc import Set
+from copy import deepcopy
 
 from a3s_code.core import project
 from a3s_code.core.content import Call, JsonObject
@@ -32,7 +33,7 @@ async def park(run: ActiveRun, calls: tuple[Call, ...]) -> None:
         state = run.view.call(call.id)
         if call.id not in run.published and state is not None:
             run.published.add(call.id)
-            run.emit(project.parked(call, why_asked(state)))
+            run.emit(deepcopy(project.parked(call, why_asked(state))))  # what a reader does to it is its own affair
     run.parked, run.record.status = True, "parked"
     run.worktime.pause()
     try:
@@ -62,7 +63,6 @@ def pending_confirmations(view: View, rules: Rules, begun: Set[str] = frozenset(
             "reason": why_asked(state),
             "run_id": view.run.id if view.run else None,
             "since_ms": view.turn_ms,
-            **project.escalation(state.call.verdict),
         }
         for state in waiting
     ]
