@@ -9,7 +9,7 @@ from typing import Any
 from runhelp import collected, data, kinds, open_session, until, well_formed
 
 from a3s_code import Agent, Session, tool
-from a3s_code.testing import ScriptedModel, calls
+from a3s_code.testing import ScriptedModel, call, calls
 
 
 @tool
@@ -19,7 +19,7 @@ def ask_user(question: str, options: list[str] | None = None) -> str:
 
 
 def asking(*questions: str) -> Any:
-    return calls(*[("ask_user", {"question": each, "options": ["yes", "no"]}) for each in questions])
+    return calls(*[call("ask_user", {"question": each, "options": ["yes", "no"]}) for each in questions])
 
 
 async def asked(agent: Agent, workspace: Path, model: ScriptedModel) -> tuple[Session, asyncio.Task[Any]]:
