@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from a3s_code.errors import BudgetExhausted as BudgetExhausted
     from a3s_code.errors import CodeError as CodeError
     from a3s_code.errors import ConfigError as ConfigError
+    from a3s_code.errors import LeaseLost as LeaseLost
     from a3s_code.errors import LlmError as LlmError
     from a3s_code.errors import RunIdentityConflict as RunIdentityConflict
     from a3s_code.errors import SessionBusy as SessionBusy
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from a3s_code.ports.model import ModelDelta as ModelDelta
     from a3s_code.ports.model import ModelRequest as ModelRequest
     from a3s_code.ports.model import ToolSpec as ToolSpec
+    from a3s_code.ports.store import SessionStore as SessionStore
     from a3s_code.ports.tool import Attachment as Attachment
     from a3s_code.ports.tool import Escalation as Escalation
     from a3s_code.ports.tool import ToolCapabilities as ToolCapabilities
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from a3s_code.ports.tool import ToolFailure as ToolFailure
     from a3s_code.ports.tool import ToolOutput as ToolOutput
     from a3s_code.ports.tool import ToolResult as ToolResult
+    from a3s_code.stores.memory import MemorySessionStore as MemorySessionStore
     from a3s_code.tools.schema import tool as tool
 
 _HOME = {
@@ -67,6 +70,7 @@ _HOME = {
             "BudgetExhausted",
             "CodeError",
             "ConfigError",
+            "LeaseLost",
             "LlmError",
             "RunIdentityConflict",
             "SessionBusy",
@@ -93,6 +97,8 @@ _HOME = {
         ),
         "ports.tool",
     ),
+    "SessionStore": "ports.store",
+    "MemorySessionStore": "stores.memory",
     "tool": "tools.schema",
 }
 __all__ = sorted(_HOME)

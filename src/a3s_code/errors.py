@@ -128,6 +128,12 @@ class HookDenied(CodeError):
         self.retry_after_ms = retry_after_ms
 
 
+class LeaseLost(CodeError):
+    """Another holder has a session's lease by now; what this one still had in flight was not written."""
+
+    default_code = "LEASE_LOST"
+
+
 class StoreError(CodeError):
     """The fact log or a store can't be read or written (``IO_ERROR``, ``SERIALIZATION_ERROR``)."""
 
