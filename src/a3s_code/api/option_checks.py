@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from a3s_code.core.policy import ConfirmationPolicy, PermissionPolicy, PolicyError, compile_policy, preset
+from a3s_code.core.protected import RUNTIME_DIRECTORY
 from a3s_code.core.retention import SessionRetentionLimits
 from a3s_code.errors import SessionConfigurationError
 from a3s_code.ports.clock import HostEnvConfig
@@ -213,6 +214,32 @@ def host_tools(value: object) -> tuple[object, ...]:
     return tools
 
 
+def sandbox_handle(value: object) -> object:
+    """An object with ``name``, ``probe`` and ``command`` (tools.md §3.7)."""
+    if value is None:
+        return None
+    for member in ("probe", "command"):
+        if not callable(getattr(value, member, None)):
+            raise ValueError(f"Expected an object with name, probe() and command(), got {_shown(value)}")
+    if not isinstance(getattr(value, "name", None), str):
+        raise ValueError(f"Expected an object with name, probe() and command(), got {_shown(value)}")
+    return value
+
+
+def inside_workspace(value: object) -> tuple[str, ...] | None:
+    """Relative paths that stay inside and are not the runtime's own."""
+    if value is None:
+        return None
+    paths: tuple[str, ...] = of(tuple[str, ...])(value)
+    for path in paths:
+        parts = path.split("/")
+        if not path or path.startswith("/") or ".." in parts or "\0" in path:
+            raise ValueError(f"Expected workspace-relative paths, got {_shown(path)}")
+        if [part for part in parts if part not in ("", ".")][:1] == [RUNTIME_DIRECTORY]:
+            raise ValueError(f"Expected paths outside of {RUNTIME_DIRECTORY}, which no command may write")
+    return paths
+
+
 def _shown(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:57]}... ({type(value).__name__})"
@@ -266,7 +293,9 @@ CHECKS: Final[dict[str, Check]] = {
     "confirmation_policy": struct(ConfirmationPolicy),
     "budget_guard": having("check_before_llm", "record_after_llm", "check_before_tool"),
     "security_provider": having("sanitize"),
-    **dict.fromkeys(("hooks", "sandbox_handle", "sandbox_writable", "completion_waivers"), anything),
+    **dict.fromkeys(("hooks", "completion_waivers"), anything),
+    "sandbox_handle": sandbox_handle,
+    "sandbox_writable": inside_workspace,
     "sandbox": one_of("native", "host"),
     "credential_policy": one_of("ask", "deny", "off"),
     "completion_gate": one_of("report", "require"),

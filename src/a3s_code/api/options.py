@@ -23,8 +23,6 @@ NOT_YET: Final[dict[str, str]] = {
     "goal_tracking": "goal tracking",
     "security_provider": "a security provider",
     "hooks": "hooks",
-    "sandbox_handle": "a sandbox",
-    "sandbox_writable": "a sandbox",
     "credential_policy": "guarding credential files",
     "web_allow_private": "the web tools' network policy",
     "completion_gate": "the completion gate",

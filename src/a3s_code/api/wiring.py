@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from a3s_code.api.blocking import Home
+from a3s_code.api.confine import command_sandbox
 from a3s_code.api.options import SessionOptions
 from a3s_code.api.policy import Judging, answered
 from a3s_code.config.model import CodeConfig, ModelConfig, ProviderConfig
@@ -60,7 +61,8 @@ class Shared:
         self.clock = SystemClock()
         self.entropy = SystemEntropy()
         self.providers = Providers()
-        processes = LocalProcesses()
+        self.environ = environ
+        self.processes = processes = LocalProcesses()
         tools: list[Tool] = [ReadTool(), LsTool(), SearchTool(processes), WriteTool(), EditTool()]
         tools.append(BashTool(processes, environ))
         self.tools: dict[str, RegisteredTool] = built_in(tools)
@@ -114,6 +116,7 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
         judge=_judge(options, place),
         context=_Context(system, tools, options, name).digests,
         rules=_rules(shared.config, options, model, _tokens(system, specs)),
+        sandbox=command_sandbox(options, place.root, shared.processes, shared.environ, shared.home, shared.clock),
         limits=_limits(options),
         durable=options.log_durability == "fsync",
         tool_timeout_ms=options.tool_timeout_ms,

@@ -233,6 +233,8 @@ class EngineSession:
         if run is not None:
             await asyncio.wait([run.finished])
         await self.kernel.settled()
+        if self.parts.sandbox is not None:
+            await self.parts.sandbox.aclose()
         await self.parts.callbacks.in_thread(self.writer.keep_shortcut)
         self.writer.release()
 

@@ -71,8 +71,13 @@ class SessionCore:
 
     @property
     def sandbox(self) -> JsonObject:
-        """``{"kind", "reason"}``: what commands run in."""
-        return {"kind": "process_host", "reason": "this version has no sandbox; commands run as the host's own"}
+        """``{"kind", "reason"}``: what commands run in (``native``, ``custom``, ``process_host``, or ``none`` when the
+        one that was asked for doesn't work here). The first look tries a command, which takes some milliseconds."""
+        confinement = self._engine.parts.sandbox
+        if confinement is None:
+            return {"kind": "process_host", "reason": "this session has no sandbox"}
+        state = confinement.look()
+        return {"kind": state.kind, "reason": state.reason}
 
     def is_closed(self) -> bool:
         return self._engine.closed
