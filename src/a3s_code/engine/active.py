@@ -18,6 +18,7 @@ from a3s_code.core.state import ClosedRun, RunState, View
 from a3s_code.engine.fanout import Fanout
 from a3s_code.engine.invoke.invocation import Invocation
 from a3s_code.engine.invoke.kernel import Kernel
+from a3s_code.engine.noted import of_fact as of_fact_to_hooks
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.runs import RunRecord
 from a3s_code.engine.token import CancelToken
@@ -42,6 +43,7 @@ class ActiveRun:
         self.record = record
         self.fanout = Fanout(record.recorder)
         self.guard = kernel.guard
+        self.firing = kernel.firing
         self.turn = 0
         self.error: CodeError | None = None
         self.outcome: ClosedRun | None = None
@@ -77,6 +79,7 @@ class ActiveRun:
     def on_fact(self, fact: Fact, view: View) -> None:
         """Publishes the events of a fact of this run."""
         self.latest = view.run or self.latest
+        of_fact_to_hooks(self.firing, fact, view, self.published)
         if isinstance(fact.data, ToolStarted):
             self.begun.add(fact.data.call)
         for event in of_fact(fact, view):

@@ -9,17 +9,23 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from a3s_code.core.content import JsonObject
 from a3s_code.core.decide import next_step
 from a3s_code.core.facts import UserSaid
 from a3s_code.core.steps import Infer, Settle, Step
+from a3s_code.engine import points
 from a3s_code.engine.active import ActiveRun
-from a3s_code.engine.perform import result_of
+from a3s_code.engine.firing import Firing
+from a3s_code.engine.token import Interrupted
+from a3s_code.engine.tool_calls import result_of
 from a3s_code.errors import CodeError
+from a3s_code.ports.hooks import Denied
 
 INBOX: Final = 64
 REMEMBERED: Final = 1024
@@ -59,11 +65,34 @@ class _Waiting(msgspec.Struct, frozen=True):
 class Control:
     """The control inbox of one session."""
 
-    def __init__(self, now_ms: Callable[[], int], new_id: Callable[[], str]) -> None:
+    def __init__(self, now_ms: Callable[[], int], new_id: Callable[[], str], firing: Firing) -> None:
+        self._firing = firing
+        self._denied: OrderedDict[str, tuple[tuple[Any, ...], Denied]] = OrderedDict()
         self._now_ms = now_ms
         self._new_id = new_id
         self._waiting: list[_Waiting] = []
         self._known: OrderedDict[str, tuple[tuple[Any, ...], Receipt]] = OrderedDict()
+
+    async def ask(self, run: ActiveRun | None, kind: Kind, text: str, given: Options) -> Options:
+        """``pre_run_control``, for a request that would be accepted now and isn't known yet; ``HookDenied`` when a hook
+        refuses it. Gives the options with the id that the hooks were told."""
+        if not self._firing.wants("pre_run_control"):
+            return given
+        options = given if given.request_id else replace(given, request_id=self._new_id())
+        payload = _payload(kind, text, options)
+        if self._recorded(payload, options) is not None or run is None or run.token.is_cancelled():
+            return options
+        self._check(run, kind, options)
+        said = text if kind == "steer" else None
+        asked: JsonObject = {"kind": kind, "request_id": options.request_id, "text": said, "reason": options.reason}
+        with suppress(Interrupted):
+            gated = await self._firing.gate("pre_run_control", asked, run.token, run.id)
+            if gated.denied is not None:
+                self._denied[str(options.request_id)] = (payload, gated.denied)
+                while len(self._denied) > REMEMBERED:
+                    self._denied.popitem(last=False)
+                raise points.denial(gated.denied)
+        return options
 
     def steer(self, run: ActiveRun | None, text: str, options: Options) -> Receipt:
         """Queues a direction for the next provider call."""
@@ -76,17 +105,14 @@ class Control:
         """Cancels the run's work cooperatively."""
         receipt, known = self._accept(run, "interrupt", options.reason or "", options)
         if not known and run is not None:
-            receipt.state = "applied"
+            self._become(receipt, "applied")
             run.token.cancel(options.reason or "the run was interrupted")
         return receipt
 
     def _accept(self, run: ActiveRun | None, kind: Kind, text: str, options: Options) -> tuple[Receipt, bool]:
-        payload = (kind, text, options.run_id, options.expected_turn_id, options.expected_turn_revision)
-        if options.request_id is not None and options.request_id in self._known:
-            recorded, receipt = self._known[options.request_id]
-            if recorded != payload:
-                raise _refused("DUPLICATE_REQUEST", f"request '{options.request_id}' was made with another payload")
-            return receipt, True
+        payload = _payload(kind, text, options)
+        if (known := self._recorded(payload, options)) is not None:
+            return known, True
         if run is None or run.token.is_cancelled():
             raise _refused("NO_ACTIVE_RUN", "no run is at work")
         self._check(run, kind, options)
@@ -94,7 +120,27 @@ class Control:
         self._known[receipt.request_id] = (payload, receipt)
         while len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
+        self._tell(receipt)
         return receipt, False
+
+    def _recorded(self, payload: tuple[Any, ...], options: Options) -> Receipt | None:
+        """What an earlier request of this id came to; raises what it raised."""
+        name = options.request_id or ""
+        found, denied = self._known.get(name), self._denied.get(name)
+        recorded = found or denied
+        if recorded is not None and recorded[0] != payload:
+            raise _refused("DUPLICATE_REQUEST", f"request '{name}' was made with another payload")
+        if denied is not None:
+            raise points.denial(denied[1])
+        return found[1] if found is not None else None
+
+    def _tell(self, receipt: Receipt) -> None:
+        payload: JsonObject = {"kind": receipt.kind, "request_id": receipt.request_id, "state": receipt.state}
+        self._firing.note("post_run_control", payload, receipt.run_id)
+
+    def _become(self, receipt: Receipt, state: State, code: str | None = None) -> None:
+        receipt.state, receipt.code = state, code
+        self._tell(receipt)
 
     def _check(self, run: ActiveRun, kind: Kind, options: Options) -> None:
         if options.run_id is not None and options.run_id != run.id:
@@ -120,16 +166,16 @@ class Control:
         said = [UserSaid(item.text, "steer", request_id=item.receipt.request_id) for item in ready]
         run.append(*closing, *said)
         for item in ready:
-            item.receipt.state = "applied"
+            self._become(item.receipt, "applied")
         return True
 
     def end(self, run_id: str) -> None:
         """The run has settled: what waited can't be applied any more."""
         for item in self._taken():
-            item.receipt.state, item.receipt.code = "rejected", "NO_ACTIVE_RUN"
+            self._become(item.receipt, "rejected", "NO_ACTIVE_RUN")
         for _, receipt in self._known.values():
             if receipt.run_id == run_id and receipt.state == "applied":
-                receipt.state = "settled"
+                self._become(receipt, "settled")
 
     def pending(self) -> int:
         return len(self._waiting)
@@ -141,8 +187,14 @@ class Control:
     def _in_time(self, item: _Waiting) -> bool:
         if item.deadline_ms is None or item.deadline_ms > self._now_ms():
             return True
-        item.receipt.state, item.receipt.code = "rejected", "DEADLINE_EXCEEDED"
+        self._become(item.receipt, "rejected", "DEADLINE_EXCEEDED")
         return False
+
+
+def _payload(kind: Kind, text: str, options: Options) -> tuple[Any, ...]:
+    """What makes two requests of one id the same."""
+    said = text if kind == "steer" else options.reason or ""
+    return (kind, said, options.run_id, options.expected_turn_id, options.expected_turn_revision)
 
 
 def turn_of(run: ActiveRun) -> tuple[str | None, int]:

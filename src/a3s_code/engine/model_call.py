@@ -15,6 +15,7 @@ from a3s_code.core.content import Call, Usage, Verdict
 from a3s_code.core.decide.context import estimated_tokens
 from a3s_code.core.facts import ModelTurn
 from a3s_code.core.steps import Infer
+from a3s_code.engine import points
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.capabilities import capabilities_of
 from a3s_code.engine.invoke.judging import judged
@@ -33,6 +34,7 @@ ROUNDS_USED_UP = "No tools are left in this turn (max_tool_rounds): answer in te
 async def infer(run: ActiveRun, step: Infer) -> None:
     """Calls the model for turn ``step.turn`` and appends its answer."""
     await run.durable()
+    await points.reasoning(run, step.turn)
     request = request_for(run, step)
     attempt = _Attempt(run, step, request)
     started = run.parts.env.now_ms()
@@ -47,6 +49,7 @@ async def infer(run: ActiveRun, step: Infer) -> None:
     fact = ModelTurn(turn.text, "model", calls, turn.reasoning, turn.usage, turn.model or request.model, turn.finish)
     run.append(fact)
     await run.guard.after_model(turn.usage)
+    await points.reasoned(run, step.turn, fact)
     run.trace("model_call", fact.model, started, "ok", usage=project.usage(turn.usage))
 
 
@@ -87,6 +90,7 @@ class _Attempt:
         self.step = step
         self.request = request
         self.delivered = False
+        self.generation = points.Generation(run, request)
         self._assembler: Assembler | None = None
 
     def text(self) -> str:
@@ -101,7 +105,14 @@ class _Attempt:
         if denied is not None:
             raise BudgetExhausted(denied)
         run.emit(project.turn_started(self.step.turn))
-        return await run.token.guard(self._stream())
+        await self.generation.begins(tokens)
+        try:
+            turn = await run.token.guard(self._stream())
+        except (CodeError, Interrupted) as error:
+            await self.generation.ends(error=str(error) or "interrupted")
+            raise
+        await self.generation.ends(project.usage(turn.usage), turn.finish)
+        return turn
 
     async def _stream(self) -> AssembledTurn:
         run = self.run

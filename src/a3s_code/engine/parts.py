@@ -13,10 +13,14 @@ import msgspec
 
 from a3s_code.core.content import JsonObject, Verdict
 from a3s_code.core.policy import ConfirmationPolicy
+from a3s_code.core.projection import ToolResultTransformPolicy
 from a3s_code.core.rules import Rules
+from a3s_code.engine.artifacts import ArtifactStoreLimits
+from a3s_code.engine.sanitizer import Sanitizer
 from a3s_code.ports.blobs import Blobs
 from a3s_code.ports.callbacks import Callbacks
 from a3s_code.ports.clock import Clock, Entropy, HostEnv
+from a3s_code.ports.hooks import Hooks, NoHooks
 from a3s_code.ports.log import FactLog
 from a3s_code.ports.model import Model
 from a3s_code.ports.sandbox import Confinement
@@ -61,12 +65,18 @@ def nothing(*of: object) -> bool:
 class Governance(msgspec.Struct, frozen=True):
     """What stands between a call and its effects, beside the policy. ``vouched`` says whether an allow rule names just
     this path, given tool, path and real path; ``hides`` whether a rule on ``read`` keeps a file out of searches, given
-    path and real path."""
+    path and real path. ``guarded`` looks at the paths of calls; ``as_recorded`` takes results with their evidence as
+    they come: a replay has neither paths nor whole outputs."""
 
     credentials: Literal["ask", "deny", "off"] = "ask"
     confirmations: ConfirmationPolicy | None = None
     vouched: Callable[[str, str, str], bool] = nothing
     hides: Callable[[str, str], bool] = nothing
+    sanitizer: Sanitizer | None = None
+    transform: ToolResultTransformPolicy = ToolResultTransformPolicy()
+    artifacts: ArtifactStoreLimits = ArtifactStoreLimits()
+    guarded: bool = True
+    as_recorded: bool = False
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -90,6 +100,7 @@ class Parts(msgspec.Struct, frozen=True):
     rules: Rules
     sandbox: Confinement | None = None
     governance: Governance = Governance()
+    hooks: Hooks = NoHooks()
     limits: Limits = Limits()
     durable: bool = True
     tool_timeout_ms: int | None = None

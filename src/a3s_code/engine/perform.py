@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from a3s_code.core.facts import BudgetDenied, RunClosed, ToolResulted, UserSaid
+from a3s_code.core.facts import BudgetDenied, RunClosed, UserSaid
 from a3s_code.core.steps import (
     Compact,
     Confirm,
@@ -18,13 +18,13 @@ from a3s_code.core.steps import (
     Infer,
     Question,
     Record,
-    Recorded,
     Run,
     Settle,
     Step,
 )
-from a3s_code.engine import approvals, model_call, tool_calls
+from a3s_code.engine import approvals, consulting, model_call, points, tool_calls
 from a3s_code.engine.active import ActiveRun
+from a3s_code.engine.tool_calls import result_of
 from a3s_code.errors import CodeError
 
 
@@ -34,13 +34,16 @@ async def perform(run: ActiveRun, step: Step) -> None:
         case Infer():
             await model_call.infer(run, step)
         case Run():
-            await tool_calls.run_batch(run, step.calls)
+            if not await consulting.changed(run, step.calls):
+                await tool_calls.run_batch(run, step.calls)
         case Record():
             run.append(*(result_of(item) for item in step.results))
         case Confirm():
-            await approvals.park(run, step.calls)
+            if not await consulting.changed(run, step.calls) and not await consulting.settled(run, step.calls):
+                await approvals.park(run, step.calls)
         case Question():
-            await approvals.park(run, (step.call,))
+            if not await consulting.changed(run, (step.call,)):
+                await approvals.park(run, (step.call,))
         case Continue():
             run.append(UserSaid(step.text, "continuation"))
         case Deny():
@@ -56,18 +59,10 @@ async def perform(run: ActiveRun, step: Step) -> None:
 
 
 async def _settle(run: ActiveRun, step: Settle) -> None:
+    await points.response(run, step)
     open_run = run.view.run
     steps = open_run.steps if open_run else 0
     closed = RunClosed(step.status, steps, step.error, step.stop_reason)
     run.append(*(result_of(item) for item in step.results), closed)
     await run.durable()
     run.outcome = run.view.closed
-
-
-def result_of(item: Recorded) -> ToolResulted:
-    """The fact for a call that gets its result without running."""
-    metadata = dict(item.metadata)
-    if item.kind:
-        metadata["error"] = {"type": item.kind, "message": item.output}
-    exit_code = {"ok": 0, "cancelled": 130}.get(item.outcome, 1)
-    return ToolResulted(item.call.id, item.call.name, item.output, exit_code, item.outcome, metadata)

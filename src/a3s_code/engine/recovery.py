@@ -14,7 +14,7 @@ from a3s_code.core.facts import FactData, RunClosed
 from a3s_code.core.rules import Rules
 from a3s_code.core.state import RunState, View
 from a3s_code.core.steps import Settle
-from a3s_code.engine.perform import result_of
+from a3s_code.engine.tool_calls import result_of
 from a3s_code.errors import CodeError
 
 LEFT_OPEN = "the process that worked on it ended, and a new prompt arrived"

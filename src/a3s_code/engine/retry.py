@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from a3s_code.engine import points
 from a3s_code.engine.active import ActiveRun
 from a3s_code.errors import LlmError
 
@@ -27,6 +28,7 @@ async def with_retries(run: ActiveRun, attempt: Callable[[], Awaitable[T]], deli
             return await attempt()
         except LlmError as error:
             tried += 1
+            await points.rate_limit(run, tried, error)
             was_delivered = delivered()
             if not error.retryable or tried >= run.parts.model_settings.attempts or retried_after_delivery:
                 raise

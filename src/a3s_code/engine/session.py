@@ -7,35 +7,37 @@ Known weakness: everything here runs on the home loop; other threads come in thr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from a3s_code.core import project
 from a3s_code.core.content import AttachmentRef, Json, JsonObject
-from a3s_code.core.decide.settle import settle
-from a3s_code.core.facts import Fact, FactData, RunClosed, RunOpened, UserSaid
-from a3s_code.core.facts.runs import Cause, Failure
-from a3s_code.core.history import history, seed
+from a3s_code.core.facts import ConfirmationAnswered, Fact, FactData, RunOpened
+from a3s_code.core.facts.runs import Cause
+from a3s_code.core.history import history
 from a3s_code.core.state import ClosedRun, View
-from a3s_code.engine import approvals, recovery
+from a3s_code.engine import approvals, points, recovery
 from a3s_code.engine.active import ActiveRun
-from a3s_code.engine.control import Control
-from a3s_code.engine.driver import drive
+from a3s_code.engine.control import Control, Kind, Options, Receipt, turn_of
+from a3s_code.engine.driver import drive_to_its_end
+from a3s_code.engine.firing import Firing
 from a3s_code.engine.gate import Gate
 from a3s_code.engine.guard import Guard
-from a3s_code.engine.invoke.invocation import Finished, Invocation
 from a3s_code.engine.invoke.kernel import Kernel, result_of
+from a3s_code.engine.noted import answered
+from a3s_code.engine.opening import Prompt, asked, has_to_wait, session_end, session_start
 from a3s_code.engine.parts import Parts
-from a3s_code.engine.perform import result_of as fact_of
 from a3s_code.engine.runs import RunBook, RunRecord, read_again
 from a3s_code.engine.token import CancelToken
 from a3s_code.engine.writer import Writer
-from a3s_code.errors import CodeError, SessionClosed, StoreError
+from a3s_code.errors import CodeError, SessionClosed
 from a3s_code.ports.tasks import spawn
 from a3s_code.ports.tool import Origin, ToolResult
 
+DRAIN_S: Final = 5.0
+"""How long the end of an operation waits for hooks in the background."""
 Attach: TypeAlias = Callable[[], tuple[AttachmentRef, ...]]
 
 
@@ -57,12 +59,14 @@ class EngineSession:
         self.writer = Writer(parts.log, parts.env, book=self.book, publish=self._publish, durable=parts.durable)
         self.token = CancelToken()
         self.guard = Guard(parts.session_id, parts.callbacks)
-        self.control = Control(parts.env.now_ms, parts.env.new_id)
-        self.kernel = Kernel(parts, self.guard, self._trace_call)
+        self.firing = Firing(parts, self.token, self.book.traces.append)
+        self.control = Control(parts.env.now_ms, parts.env.new_id, self.firing)
+        self.kernel = Kernel(parts, self.guard, self.firing, self.book.traces.append)
         self.active: ActiveRun | None = None
         self.closed = False
         self.owner: Callable[[], object] = no_owner
         self._gate = Gate(parts.session_id)
+        self._closing: asyncio.Task[None] | None = None
 
     # Conversation
 
@@ -81,14 +85,22 @@ class EngineSession:
         with self._admitted(cause):
             await self.ready()
             refs = () if attach is no_attachments else await self.parts.callbacks.in_thread(attach)
-            return self._begin(prompt, cause, messages, refs, run_id, input_digest)
+            given = Prompt(prompt, cause, messages, refs, run_id, input_digest)
+            return self._begin(await asked(self.firing, self.parts, self.writer.view, given, self.token))
 
     def begin_now(
         self, prompt: str, *, cause: Cause, messages: Sequence[Mapping[str, Json]] | None, attach: Attach
     ) -> ActiveRun:
-        """The same without an await, for a caller on the home loop that can't wait; reads an existing log there."""
+        """The same without an await, for a caller on the home loop that can't wait; reads an existing log there. Hooks
+        are asked once it has returned: what they deny ends the run's events."""
         with self._admitted(cause):
-            return self._begin(prompt, cause, messages, attach(), None, None)
+            given = Prompt(prompt, cause, messages, attach())
+            if not has_to_wait(self.firing):
+                self.firing.started = True
+                return self._begin(given)
+            opened = given.opened(self.parts)
+            run = self._activate(opened)
+            return self._at_work(run, partial(self._begin_late, run, opened, given))
 
     @contextmanager
     def _admitted(self, operation: str) -> Iterator[None]:
@@ -101,36 +113,27 @@ class EngineSession:
             self._gate.leave()
             raise
 
-    def _begin(
-        self,
-        prompt: str,
-        cause: Cause,
-        messages: Sequence[Mapping[str, Json]] | None,
-        attachments: tuple[AttachmentRef, ...],
-        run_id: str | None,
-        input_digest: str | None,
-    ) -> ActiveRun:
+    def _begin(self, prompt: Prompt) -> ActiveRun:
         self.check_open()
-        seeds = seed(messages) if messages is not None else []
-        self.writer.acquire()
-        left_open = recovery.settle_open(self.writer.view)
-        if left_open is not None:
-            self.writer.append(left_open[0], *left_open[1])
-        fresh = self.writer.view.seq == 0
-        opened = RunOpened(
-            run_id or self.parts.env.new_id(),
-            cause,
-            self.parts.context(),
-            side=messages is not None,
-            input_digest=input_digest,
-        )
-        return self._start(opened, [*(seeds if fresh else []), UserSaid(prompt, "prompt", attachments)])
+        said = prompt.said(self.writer)
+        return self._start(prompt.opened(self.parts), said)
+
+    async def _begin_late(self, run: ActiveRun, opened: RunOpened, given: Prompt) -> None:
+        try:
+            prompt = await asked(self.firing, self.parts, self.writer.view, given, run.token, run.id)
+            self.check_open()
+            run.append(opened, *prompt.said(self.writer))
+        except BaseException:
+            self.book.drop(run.id)
+            raise
 
     async def resume(self, run_id: str, *, accept_changes: bool = False) -> ActiveRun | ClosedRun:
         """Goes on from what the log says (facts.md, *Resume*); a quiescent log takes no step and gives the last
         result. A run opened in this process by ``resume`` is a new run."""
         with self._admitted("resume_run"):
             await self.ready()
+            await session_start(self.firing, self.parts)
+            self.check_open()
             if self.writer.view.seq == 0:
                 message = "resume_run requires a session_store on this session"
                 raise CodeError(message, "SESSION_CONFIGURATION_ERROR")
@@ -154,48 +157,45 @@ class EngineSession:
             await self.parts.callbacks.in_thread(lambda: self.writer.view)
 
     def _start(self, opened: RunOpened, facts: list[FactData]) -> ActiveRun:
-        record = self.book.open(opened, self.parts.env.now_ms(), self.writer.view)
-        run = ActiveRun(opened.run, self.parts, self.writer, self.kernel, self.token.child(), record)
-        run.traces = self.book.traces
-        run.owner = self.owner()
-        self.active = run
+        run = self._activate(opened)
         try:
             run.append(opened, *facts)
         except BaseException:
             self.active = None
             self.book.drop(opened.run)
             raise
-        record.status = "running"
-        spawn(self._work(run), f"a3s-code run {run.id}")
+        return self._at_work(run)
+
+    def _activate(self, opened: RunOpened) -> ActiveRun:
+        record = self.book.open(opened, self.parts.env.now_ms(), self.writer.view)
+        run = ActiveRun(opened.run, self.parts, self.writer, self.kernel, self.token.child(), record)
+        run.traces = self.book.traces
+        run.owner = self.owner()
+        self.active = run
+        self.firing.turn_of = lambda run_id: turn_of(run)[0] if run_id == run.id else None
         return run
 
-    async def _work(self, run: ActiveRun) -> None:
+    def _at_work(self, run: ActiveRun, first: Callable[[], Awaitable[None]] | None = None) -> ActiveRun:
+        run.record.status = "running"
+        self.firing.runs += 1
+        spawn(self._work(run, first), f"a3s-code run {run.id}")
+        return run
+
+    async def _work(self, run: ActiveRun, first: Callable[[], Awaitable[None]] | None) -> None:
         """Drives the run and puts everything away, however it ends."""
-        run.worktime.start()
         try:
-            await drive(run, self.control)
-        except StoreError as error:
-            run.error = error
-        except asyncio.CancelledError:
-            run.error = CodeError("The event loop was stopped while the run was at work", "CLOSED")
-            self._close_now(run, Failure("CLOSED", str(run.error)))
-            raise
-        except Exception as error:  # noqa: BLE001  a fault of ours must end the run, not the session
-            run.error = CodeError(f"{type(error).__name__}: {error}")
-            run.error.__cause__ = error
-            self._close_now(run, Failure("INTERNAL_ERROR", str(run.error)))
+            with self.firing.inside():
+                await drive_to_its_end(run, self.control, first)
+                await self._tell_end(run)
         finally:
-            run.worktime.pause()
             self._put_away(run)
 
-    def _close_now(self, run: ActiveRun, why: Failure) -> None:
-        """Settles without waiting, where the log still takes it; else the next prompt settles the run."""
-        try:
-            if run.view.run is not None:
-                step = settle(run.view, "failed", error=why)
-                run.append(*(fact_of(item) for item in step.results), RunClosed("failed", run.view.run.steps, why))
-        except StoreError as error:
-            run.error = error
+    async def _tell_end(self, run: ActiveRun) -> None:
+        """What hooks are told once a run has settled."""
+        self.control.end(run.id)
+        await points.run_ended(run)
+        await self.firing.flush(run.token)
+        await self.firing.hooks.drained(DRAIN_S)
 
     def _put_away(self, run: ActiveRun) -> None:
         if run.closing and (run.outcome is None or run.outcome.status != "completed"):
@@ -221,18 +221,25 @@ class EngineSession:
         run.token.cancel("the run was cancelled")
         return True
 
-    async def close(self) -> None:
-        """Ends all work (api.md, *Close*). A parked run stays parked in the log."""
-        if self.closed:
-            return
-        self.closed = True
-        run = self.active
-        if run is not None:
-            run.closing = True
-        self.token.cancel("the session was closed")
+    async def close(self, reason: str = "closed") -> None:
+        """Ends all work (api.md, *Close*). A parked run stays parked in the log. From inside a callback of this session
+        it returns without waiting for its caller."""
+        if self._closing is None:
+            self.closed = True
+            if self.active is not None:
+                self.active.closing = True
+            self.token.cancel("the session was closed")
+            self._closing = spawn(self._end(self.active, reason), "closing a session")
+        if not self.firing.is_inside():
+            await asyncio.shield(self._closing)
+
+    async def _end(self, run: ActiveRun | None, reason: str) -> None:
         if run is not None:
             await asyncio.wait([run.finished])
         await self.kernel.settled()
+        await session_end(self.firing, reason)
+        await self.firing.hooks.drained(DRAIN_S)
+        self.firing.hooks.dropped()
         if self.parts.sandbox is not None:
             await self.parts.sandbox.aclose()
         await self.parts.callbacks.in_thread(self.writer.keep_shortcut)
@@ -267,6 +274,9 @@ class EngineSession:
             return False
         self.writer.append(run.id, fact)
         await self.writer.durable()
+        if self.active is None and isinstance(fact, ConfirmationAnswered):
+            answered(self.firing, run.id, fact, self.writer.view)
+            await self.firing.flush()
         return True
 
     # What a host asks
@@ -305,24 +315,24 @@ class EngineSession:
     async def call_tool(self, name: str, args: JsonObject, origin: Origin) -> ToolResult:
         """A host's direct call (tools.md §2.2); never raises for what the tool does."""
         self.check_open()
+        await session_start(self.firing, self.parts)
         invocation = self.kernel.host_call(name, args, origin, self.token.child())
-        return result_of(invocation, await self.kernel.invoke(invocation))
+        with self.firing.inside():
+            result = result_of(invocation, await self.kernel.invoke(invocation))
+            await self.firing.hooks.drained(DRAIN_S)
+        return result
+
+    async def control_run(self, kind: Kind, text: str, options: Options) -> Receipt:
+        """A steer, or an interrupt (``text`` is nothing then)."""
+        with self.firing.inside():
+            options = await self.control.ask(self.active, kind, text, options)
+            if kind == "steer":
+                receipt = self.control.steer(self.active, text, options)
+            else:
+                receipt = self.control.interrupt(self.active, options)
+            await self.firing.flush()
+        return receipt
 
     def _publish(self, fact: Fact, view: View) -> None:
         if self.active is not None and fact.run == self.active.id:
             self.active.on_fact(fact, view)
-
-    def _trace_call(self, inv: Invocation, finished: Finished) -> None:
-        self.book.traces.append(
-            {
-                "type": "tool_call",
-                "run_id": inv.run_id,
-                "name": inv.name,
-                "outcome": finished.output.error_kind or "ok",
-                "started_ms": inv.started_at_ms,
-                "took_ms": finished.took_ms,
-                "id": inv.id,
-                "origin": inv.origin,
-                **self.parts.labels.present(),
-            }
-        )

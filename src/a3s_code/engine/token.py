@@ -83,8 +83,8 @@ class CancelToken:
             self._callbacks.remove(callback)
 
     async def guard(self, work: Coroutine[Any, Any, T]) -> T:
-        """Awaits ``work`` in the present task; raises ``Interrupted`` once it has ended because the token fired. Several
-        tasks may do so at the same time."""
+        """Awaits ``work`` in the present task; raises ``Interrupted`` once it has ended because the token fired.
+        Several tasks may do so at once."""
         if self._cancelled:
             work.close()
             raise Interrupted(self.reason)

@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 
 from a3s_code.core.content import AttachmentRef, Call
+from a3s_code.core.evidence import EVIDENCE, lossless
 from a3s_code.core.facts import CallJudged, ToolResulted, ToolStarted
 from a3s_code.core.facts.tools import Outcome
+from a3s_code.core.steps import Recorded
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.capabilities import capabilities_of, rerun_safe
 from a3s_code.engine.invoke.invocation import Finished, Invocation
@@ -34,7 +36,7 @@ async def run_batch(run: ActiveRun, calls: tuple[Call, ...]) -> None:
         invocation = run.invocation(call)
         refusal = await run.kernel.admit(invocation)
         if refusal is not None:
-            await _record(run, invocation, refusal)
+            await record(run, invocation, refusal)
         else:
             ready.append(invocation)
     if not ready:
@@ -50,7 +52,7 @@ async def run_batch(run: ActiveRun, calls: tuple[Call, ...]) -> None:
 
 
 async def _finish(run: ActiveRun, invocation: Invocation) -> None:
-    await _record(run, invocation, await run.kernel.execute(invocation))
+    await record(run, invocation, await run.kernel.execute(invocation))
 
 
 async def _finish_together(run: ActiveRun, ready: list[Invocation]) -> None:
@@ -59,7 +61,7 @@ async def _finish_together(run: ActiveRun, ready: list[Invocation]) -> None:
     try:
         if run.parts.env.fixed:
             for invocation, task in zip(ready, work, strict=True):
-                await _record(run, invocation, await task)
+                await record(run, invocation, await task)
             return
         by_task = dict(zip(work, ready, strict=True))
         waiting = set(work)
@@ -67,7 +69,7 @@ async def _finish_together(run: ActiveRun, ready: list[Invocation]) -> None:
             done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
             for task in work:
                 if task in done:
-                    await _record(run, by_task[task], task.result())
+                    await record(run, by_task[task], task.result())
     finally:
         for task in work:
             task.cancel()
@@ -97,7 +99,8 @@ def _started(run: ActiveRun, invocation: Invocation) -> ToolStarted:
     return ToolStarted(invocation.id, attempt, "safe" if rerun_safe(capabilities) else "unsafe", capabilities.read_only)
 
 
-async def _record(run: ActiveRun, invocation: Invocation, finished: Finished) -> None:
+async def record(run: ActiveRun, invocation: Invocation, finished: Finished) -> None:
+    """The result fact of a call that the kernel had in hand."""
     output = finished.output
     refs = await _kept(run, output.attachments) if output.attachments else ()
     run.append(
@@ -129,3 +132,13 @@ def outcome_of(error_kind: str | None, exit_code: int) -> Outcome:
     if error_kind == "duplicate_call":
         return "blocked"
     return "ok" if error_kind is None and exit_code == 0 else "error"
+
+
+def result_of(item: Recorded) -> ToolResulted:
+    """The fact for a call that gets its result without running."""
+    metadata = dict(item.metadata)
+    if item.kind:
+        metadata["error"] = {"type": item.kind, "message": item.output}
+    metadata[EVIDENCE] = lossless(item.call.name, item.output.encode("utf-8", "replace"))
+    exit_code = {"ok": 0, "cancelled": 130}.get(item.outcome, 1)
+    return ToolResulted(item.call.id, item.call.name, item.output, exit_code, item.outcome, metadata)

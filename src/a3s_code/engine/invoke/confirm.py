@@ -18,7 +18,9 @@ from msgspec.structs import replace
 from a3s_code.core import project
 from a3s_code.core.content import Call, JsonObject, Verdict
 from a3s_code.core.digest import args_digest
+from a3s_code.engine.firing import Firing
 from a3s_code.engine.invoke.admission import refused_by
+from a3s_code.engine.invoke.hooked import confirming
 from a3s_code.engine.invoke.invocation import Invocation, failed
 from a3s_code.engine.parts import Parts
 from a3s_code.ports.tool import ToolOutput
@@ -53,8 +55,9 @@ class _Request:
 class Confirmations:
     """The requests of one session that wait now."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, firing: Firing) -> None:
         self._parts = parts
+        self._firing = firing
         self._waiting: dict[str, _Request] = {}
 
     async def ask(self, inv: Invocation, verdict: Verdict) -> ToolOutput | None:
@@ -68,10 +71,12 @@ class Confirmations:
         limit_ms = policy.default_timeout_ms
         try:
             with self._clock_stopped(inv):
+                await confirming(self._firing, inv, "required")
                 async with asyncio.timeout(limit_ms / 1000):
                     answer = await request.answer
         except TimeoutError:
             inv.announce(project.unanswered(inv.id, policy.timeout_action))
+            await confirming(self._firing, inv, "timeout", policy.timeout_action != "reject")
             if policy.timeout_action == "reject":
                 refusal = failed("confirmation_timeout", f"Confirmation timed out after {limit_ms} ms")
                 return _explained(refusal, verdict)
@@ -80,6 +85,7 @@ class Confirmations:
             if answer is None:
                 return failed("cancelled", "Cancelled", exit_code=130)
             inv.announce(project.answered(inv.id, answer.approved, answer.reason))
+            await confirming(self._firing, inv, "answered", answer.approved, answer.reason)
         finally:
             inv.token.off_cancel(request.withdraw)
             del self._waiting[inv.id]

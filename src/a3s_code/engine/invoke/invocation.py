@@ -25,7 +25,7 @@ class Invocation(msgspec.Struct, eq=False):
     """``stack`` names the invocations it is nested in, outermost first; ``emit`` puts output on the event stream.
     ``limit_ms`` is what led to ``deadline``, for the message when it passes. ``outer`` made this call; ``context`` is
     what its tool got once it runs; ``waiting`` counts the calls inside it that wait for a person; ``approved`` says
-    that somebody answered an ask about this call with yes."""
+    that somebody answered an ask about this call with yes, ``consulted`` that a hook was asked about it."""
 
     id: str
     name: str
@@ -44,6 +44,7 @@ class Invocation(msgspec.Struct, eq=False):
     context: ToolContext | None = None
     waiting: int = 0
     approved: bool = False
+    consulted: bool = False
 
     @property
     def registered(self) -> RegisteredTool:
@@ -53,10 +54,11 @@ class Invocation(msgspec.Struct, eq=False):
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """How an invocation ended."""
+    """How an invocation ended. ``whole`` is the output's text before it was shortened."""
 
     output: ToolOutput
     took_ms: int = 0
+    whole: str = ""
 
 
 def failed(kind: str, message: str, *, exit_code: int = 1, detail: JsonObject | None = None) -> ToolOutput:

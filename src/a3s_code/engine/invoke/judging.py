@@ -45,6 +45,14 @@ async def judged(inv: Invocation, parts: Parts) -> Verdict:
     return verdict if stricter.decision == "allow" else answerable(confirmations, inv.name, stricter)
 
 
+async def beside_the_policy(inv: Invocation, parts: Parts) -> Verdict:
+    """What a call's paths and its tool demand once the policy's own ask has been answered."""
+    stricter = await demanded(inv, parts)
+    if stricter.decision == "allow":
+        stricter = await _escalated(inv, parts)
+    return answerable(parts.governance.confirmations, inv.name, stricter)
+
+
 async def _escalated(inv: Invocation, parts: Parts) -> Verdict:
     """What the tool says of the call itself."""
     escalate = getattr(inv.registered.tool, "escalation", None)
