@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from a3s_code.errors import BudgetExhausted as BudgetExhausted
     from a3s_code.errors import CodeError as CodeError
     from a3s_code.errors import ConfigError as ConfigError
+    from a3s_code.errors import HookDenied as HookDenied
     from a3s_code.errors import LeaseLost as LeaseLost
     from a3s_code.errors import LlmError as LlmError
     from a3s_code.errors import RunIdentityConflict as RunIdentityConflict
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from a3s_code.errors import StoreError as StoreError
     from a3s_code.errors import ToolError as ToolError
     from a3s_code.errors import UnknownToolError as UnknownToolError
+    from a3s_code.hooks.catalogue import HOOK_EVENT_TYPES as HOOK_EVENT_TYPES
+    from a3s_code.hooks.catalogue import HOOK_EVENT_TYPES_EXTENDED as HOOK_EVENT_TYPES_EXTENDED
     from a3s_code.ports.clock import HostEnvConfig as HostEnvConfig
     from a3s_code.ports.model import CallDelta as CallDelta
     from a3s_code.ports.model import ModelDelta as ModelDelta
@@ -70,6 +73,7 @@ _HOME = {
             "BudgetExhausted",
             "CodeError",
             "ConfigError",
+            "HookDenied",
             "LeaseLost",
             "LlmError",
             "RunIdentityConflict",
@@ -83,6 +87,7 @@ _HOME = {
         ),
         "errors",
     ),
+    **dict.fromkeys(("HOOK_EVENT_TYPES", "HOOK_EVENT_TYPES_EXTENDED"), "hooks.catalogue"),
     "HostEnvConfig": "ports.clock",
     **dict.fromkeys(("CallDelta", "ModelDelta", "ModelRequest", "ToolSpec"), "ports.model"),
     **dict.fromkeys(

@@ -95,7 +95,7 @@ class Agent:
         """Closes every session and the connections. Idempotent; afterwards opening is ``SessionClosed``."""
         self._closed = True
         for session in self._sessions():
-            await session.close_async()
+            await session._end("agent_closed")
         await self._shared.aclose()
 
     def close(self) -> None:
@@ -112,7 +112,7 @@ class Agent:
             raise SessionClosed("The agent is closed")
         given = SessionOptions.of(options)
         built = build(self._shared, workspace, given.merged(overrides) if overrides else given)
-        session = Session(self, self._home, built.engine, built.warnings)
+        session = Session(self, self._home, built.engine, built.hooks, built.warnings)
         key = id(built.engine)
         weakref.finalize(session, _dropped, self._home, built.engine).atexit = False
         with self._lock:

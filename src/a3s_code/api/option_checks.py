@@ -17,7 +17,8 @@ from msgspec import Meta
 from a3s_code.core.policy import ConfirmationPolicy, PermissionPolicy, PolicyError, compile_policy, preset
 from a3s_code.core.protected import RUNTIME_DIRECTORY
 from a3s_code.core.retention import SessionRetentionLimits
-from a3s_code.errors import SessionConfigurationError
+from a3s_code.errors import CodeError, SessionConfigurationError
+from a3s_code.hooks.hook import hook_from
 from a3s_code.ports.clock import HostEnvConfig
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -214,6 +215,17 @@ def host_tools(value: object) -> tuple[object, ...]:
     return tools
 
 
+def hooks(value: object) -> tuple[object, ...]:
+    """Mappings with the arguments of ``register_hook``."""
+    given = () if value is None else listed(value)
+    for hook in given:
+        try:
+            hook_from(hook)
+        except CodeError as error:
+            raise ValueError(str(error)) from None
+    return given
+
+
 def sandbox_handle(value: object) -> object:
     """An object with ``name``, ``probe`` and ``command`` (tools.md §3.7)."""
     if value is None:
@@ -293,7 +305,8 @@ CHECKS: Final[dict[str, Check]] = {
     "confirmation_policy": struct(ConfirmationPolicy),
     "budget_guard": having("check_before_llm", "record_after_llm", "check_before_tool"),
     "security_provider": having("sanitize"),
-    **dict.fromkeys(("hooks", "completion_waivers"), anything),
+    "hooks": hooks,
+    "completion_waivers": anything,
     "sandbox_handle": sandbox_handle,
     "sandbox_writable": inside_workspace,
     "sandbox": one_of("native", "host"),

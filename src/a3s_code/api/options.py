@@ -22,8 +22,6 @@ NOT_YET: Final[dict[str, str]] = {
     "auto_compact": "compaction",
     "goal_tracking": "goal tracking",
     "security_provider": "a security provider",
-    "hooks": "hooks",
-    "credential_policy": "guarding credential files",
     "web_allow_private": "the web tools' network policy",
     "completion_gate": "the completion gate",
     "verifier_enabled": "the verifier",
@@ -122,7 +120,7 @@ class SessionOptions(_Fields):
     budget_guard: object | None = None
     budget_guard_timeout_ms: int = 5000
     security_provider: object | None = None
-    hooks: object | None = None
+    hooks: Sequence[Mapping[str, Any]] = ()
     sandbox: Literal["native", "host"] = "native"
     allow_process_host_sandbox: bool = False
     sandbox_handle: object | None = None

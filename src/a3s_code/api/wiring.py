@@ -15,7 +15,7 @@ import msgspec
 from a3s_code.api.blocking import Home
 from a3s_code.api.confine import command_sandbox
 from a3s_code.api.options import SessionOptions
-from a3s_code.api.policy import Judging, answered
+from a3s_code.api.policy import Judging
 from a3s_code.config.model import CodeConfig, ModelConfig, ProviderConfig
 from a3s_code.context.instructions import Instructions, load_instructions
 from a3s_code.context.prompt import PromptSlots, build_system_prompt
@@ -25,6 +25,8 @@ from a3s_code.core.rules import Rules
 from a3s_code.engine.parts import Governance, Labels, Limits, ModelSettings, Parts
 from a3s_code.engine.session import EngineSession
 from a3s_code.errors import CodeError, ConfigError, SessionConfigurationError
+from a3s_code.hooks.hook import hook_from
+from a3s_code.hooks.runner import HookRunner
 from a3s_code.ports.clock import HostEnvConfig
 from a3s_code.ports.model import Model, ToolSpec
 from a3s_code.ports.tool import Tool
@@ -76,6 +78,7 @@ class Built(msgspec.Struct, frozen=True):
     """A new session's engine, and what its creation has to say."""
 
     engine: EngineSession
+    hooks: HookRunner
     warnings: tuple[str, ...]
 
 
@@ -92,6 +95,7 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
     system = build_system_prompt(PromptSlots(**options.slots()), instructions=instructions.text)
     client = options.llm_client or _client(shared.providers, provider, model)
     specs = tools.specs()
+    hooks = _hooks(shared, options)
     judging = Judging(options.permissions(), place, lambda: False)
     parts = Parts(
         session_id=session_id,
@@ -111,9 +115,11 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
         callbacks=shared.home,
         model=client,
         model_settings=_model_settings(options, model),
+        hooks=hooks,
         system=lambda: system,
         toolbox=tools,
-        judge=_judge(options, place),
+        judge=judging.verdict,
+        governance=_governance(options, judging),
         context=_Context(system, tools, options, name).digests,
         rules=_rules(shared.config, options, model, _tokens(system, specs)),
         sandbox=command_sandbox(options, place.root, shared.processes, shared.environ, shared.home, shared.clock),
@@ -126,7 +132,7 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
     if options.budget_guard is not None:
         shared.home.adopt(options.budget_guard)
         engine.guard.set(options.budget_guard, options.budget_guard_timeout_ms)
-    return Built(engine, (*_not_yet(shared.config, options), *instructions.warnings))
+    return Built(engine, hooks, (*_not_yet(shared.config, options), *instructions.warnings))
 
 
 def _model(config: CodeConfig, name: str | None, options: SessionOptions) -> tuple[ProviderConfig, ModelConfig]:
@@ -169,6 +175,16 @@ def _tools(shared: Shared, options: SessionOptions) -> Registry:
         except CodeError as error:
             raise SessionConfigurationError(f"session option 'tools': {error}") from error
     return tools
+
+
+def _hooks(shared: Shared, options: SessionOptions) -> HookRunner:
+    runner = HookRunner(shared.home, shared.clock)
+    for given in options.hooks:
+        hook = hook_from(given)
+        if hook.handler is not None:
+            shared.home.adopt(hook.handler)
+        runner.registry.add(hook)
+    return runner
 
 
 def _instructions(config: CodeConfig, root: str, options: SessionOptions) -> Instructions:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from a3s_code.api.blocking import Home, blocking, bridged
-from a3s_code.api.session.control import RunControl
+from a3s_code.api.session.hooks import Hooking
 from a3s_code.engine.token import CancelToken
 
 
@@ -31,16 +31,21 @@ class SessionCancelToken:
         await self._home.bridge(self._token.wait_async, name="wait_async")
 
 
-class Session(RunControl):
+class Session(Hooking):
     """Made by ``agent.session(...)``. A context manager in both faces. See api.md, *Session*."""
 
     @bridged
     async def close_async(self) -> None:
         """Ends all work; later calls do nothing. A parked run stays parked in the log; ``cancel()`` ends one."""
-        await self._engine.close()
-        self._agent._forget(self)
+        await self._end("closed")
 
     close = blocking(close_async)
+
+    async def _end(self, reason: str) -> None:
+        try:
+            await self._engine.close(reason)
+        finally:
+            self._agent._forget(self)
 
     def session_cancel_token(self) -> SessionCancelToken:
         """The parent of every run's token: cancelling it stops all work, without the records and hooks of

@@ -38,7 +38,7 @@ class RunControl(Tools):
         if not isinstance(text, str) or not text.strip():
             raise CodeError("steer: expected text that is not blank", "INVALID_REQUEST")
         self._check_control_open()
-        return self._engine.control.steer(self._engine.active, text, options_of(options)).public()
+        return (await self._engine.control_run("steer", text, options_of(options))).public()
 
     steer = blocking(steer_async)
 
@@ -46,7 +46,7 @@ class RunControl(Tools):
     async def interrupt_async(self, options: Mapping[str, Any] | None = None) -> JsonObject:
         """Cancels the work of the run cooperatively; it then ends as ``cancelled``. Options and errors as ``steer``."""
         self._check_control_open()
-        return self._engine.control.interrupt(self._engine.active, options_of(options)).public()
+        return (await self._engine.control_run("interrupt", "", options_of(options))).public()
 
     interrupt = blocking(interrupt_async)
 
