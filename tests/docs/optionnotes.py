@@ -56,8 +56,10 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "confirmation_policy": "a `ConfirmationPolicy` or a mapping: calls that ask are parked for you",
         "budget_guard": "an object that is asked before each model and tool call; see [budgets](budgets.md)",
         "budget_guard_timeout_ms": "how long it may think; no answer is a refusal",
-        "sandbox": "accepted; commands run on the host either way in this version",
-        "allow_process_host_sandbox": "accepted; as above",
+        "sandbox": 'what commands run in: `"native"`, or `"host"` for none; see [the sandbox](sandbox.md)',
+        "allow_process_host_sandbox": 'the same as `sandbox="host"`',
+        "sandbox_handle": "a sandbox of your own, in place of the native one",
+        "sandbox_writable": "workspace-relative paths whose protection in the sandbox is lifted, like `.git`",
     },
     "State": {
         "log_durability": '`"fsync"`, or `"os"`: survives a killed process, not a power cut',

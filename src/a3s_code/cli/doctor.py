@@ -28,6 +28,7 @@ from a3s_code.config.model import CodeConfig, ProviderConfig
 from a3s_code.errors import CodeError, ConfigError
 from a3s_code.stores.disk import disk
 from a3s_code.system.process import LocalProcesses
+from a3s_code.workspace.sandbox.session import native
 
 State = Literal["ok", "note", "missing"]
 _PACKAGE: Final = "a3s-code-py"
@@ -39,8 +40,6 @@ _PROGRAMS: Final = {
     "bash": "the bash tool runs its commands with sh instead; install bash for the commands models write",
     "git": "install git: an agent asks it what changed (apt install git, brew install git)",
     "rg": "nothing to do: search has its own matcher; models may still run rg through bash when it is there",
-    "bwrap": "commands run without a sandbox in this version, with or without bubblewrap: use a machine or container "
-    "in which they can do no harm",
 }
 
 
@@ -147,7 +146,16 @@ def _provider(name: str, provider: ProviderConfig) -> Check:
 
 
 async def _programs(environ: Mapping[str, str]) -> list[Check]:
-    return [await _program(name, fix, environ) for name, fix in _PROGRAMS.items()]
+    programs = [await _program(name, fix, environ) for name, fix in _PROGRAMS.items()]
+    return [*programs, await _sandbox(environ)]
+
+
+async def _sandbox(environ: Mapping[str, str]) -> Check:
+    """Tried with a real command, as a session does it."""
+    state = await native(LocalProcesses(), environ).state()
+    if state.kind == "native":
+        return Check("programs", "sandbox", "ok", state.reason)
+    return Check("programs", "sandbox", "note", state.reason, "until then a model's commands are refused")
 
 
 async def _program(name: str, fix: str, environ: Mapping[str, str]) -> Check:
@@ -160,7 +168,7 @@ async def _program(name: str, fix: str, environ: Mapping[str, str]) -> Check:
     said = _VERSION.search(outcome.stdout.text)
     if outcome.exit_code != 0:
         return Check("programs", name, "note", f"{path} fails: exit {outcome.exit_code}", fix)
-    return Check("programs", name, "ok", f"{said[0] if said else ''} ({path})".strip(), fix if name == "bwrap" else "")
+    return Check("programs", name, "ok", f"{said[0] if said else ''} ({path})".strip())
 
 
 def _workspace(workspace: Path) -> Iterator[Check]:
