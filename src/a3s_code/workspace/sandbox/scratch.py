@@ -51,6 +51,10 @@ class Scratch:
     def writable(self) -> tuple[str, ...]:
         return (self.tmp, self.home, self.state)
 
+    def is_whole(self) -> bool:
+        """Whether nothing of it was cleaned away."""
+        return all(os.path.exists(place) for place in (*self.writable, self.empty, self.filter))
+
     def remove(self) -> None:
         """With whatever commands left in it, also in directories that they made unreadable."""
         shutil.rmtree(self.path, onerror=_once_more)

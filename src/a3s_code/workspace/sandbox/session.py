@@ -169,12 +169,12 @@ class CommandSandbox:
     async def inside(
         self, argv: Sequence[str], env: Mapping[str, str], extra: Mapping[str, str]
     ) -> AsyncIterator[Confined]:
-        stack = contextlib.ExitStack()
+        held = _Held()
         try:
-            confined = await self._in_thread(self._prepared, stack, argv, env, extra)
+            confined = await self._in_thread(held.open, lambda stack: self._prepared(stack, argv, env, extra))
             yield confined
         finally:
-            await self._in_thread(stack.close)
+            await self._in_thread(held.close)
 
     def _prepared(
         self, stack: contextlib.ExitStack, argv: Sequence[str], env: Mapping[str, str], extra: Mapping[str, str]
@@ -214,9 +214,10 @@ class CommandSandbox:
         return words
 
     def _own(self) -> tuple[Scratch, PolicyBuilder]:
-        """The scratch directory and what builds policies, made for the first command."""
+        """The scratch directory and what builds policies, made for the first command, and again when somebody cleaned
+        the temporary files meanwhile."""
         with self._making:
-            if self._scratch is None or self._builder is None:
+            if self._scratch is None or self._builder is None or not self._scratch.is_whole():
                 self._scratch = Scratch.make(self._root)
                 self._remove = weakref.finalize(self, self._scratch.remove)
                 sandbox = self._choice.native.sandbox
@@ -232,7 +233,29 @@ class CommandSandbox:
             return self._scratch, self._builder
 
     async def aclose(self) -> None:
+        self._scratch = None
         await self._in_thread(self._remove)
+
+
+class _Held:
+    """What one command needs while it runs. Both methods run in worker threads, and in whatever order when the caller
+    is cancelled: what is opened is closed."""
+
+    def __init__(self) -> None:
+        self._stack = contextlib.ExitStack()
+        self._lock = threading.Lock()
+        self._over = False
+
+    def open(self, prepare: Callable[[contextlib.ExitStack], Confined]) -> Confined:
+        with self._lock:
+            if self._over:
+                raise ToolFailure("cancelled", "Cancelled", exit_code=130)
+            return prepare(self._stack)
+
+    def close(self) -> None:
+        with self._lock:
+            self._over = True
+            self._stack.close()
 
 
 def _ending(mark: str) -> Literal["never", "left", "done"]:

@@ -31,6 +31,7 @@ _ON_MACHINE: Final = (
     *"/etc/shadow /etc/shadow- /etc/gshadow /etc/gshadow- /etc/sudoers /etc/sudoers.d /etc/ssl/private".split(),
     *"/etc/kubernetes /etc/security/opasswd /run/user /run/secrets /run/credentials /run/keys".split(),
     *"/run/docker.sock /run/podman /run/containerd /var/run/secrets /var/lib/docker /var/spool/mail".split(),
+    *"/run/initctl /run/systemd/initctl".split(),  # pipes, which a read-only mount does not guard
     *"/proc/kcore /proc/keys /proc/kmsg /proc/sched_debug /proc/timer_list".split(),
 )
 _HOST_KEYS: Final = "/etc/ssh/ssh_host_*_key"
