@@ -23,6 +23,8 @@ class Maybe(msgspec.Struct, frozen=True):
 
 
 Text: TypeAlias = tuple[str | Maybe | None, ...]
+SOLID: Final = "\0"
+"""A part that may be anything without blanks. No text of a shell line holds this sign."""
 _LIMIT: Final = 4096
 
 
@@ -127,7 +129,8 @@ class _Automaton:
                 self._on(blank, len(steps))
             self._stars |= 1 << (len(steps) + 1)
             self._ends |= 1 << (len(steps) + 1)
-        self._all = (self._ends << 1) - 1 if prefix else (1 << (len(steps) + 1)) - 1
+        self._all = (1 << self._ends.bit_length()) - 1
+        self._blanks = self._chars.get(" ", 0) | self._chars.get("\t", 0) | self._chars.get("\n", 0)
         self._start = self._closed(1)
 
     def _on(self, sign: str, position: int) -> None:
@@ -161,6 +164,8 @@ class _Automaton:
                 # What may be anything takes the pattern on by any number of steps; what must match whatever it is
                 # can only be taken by a wildcard that takes everything.
                 states = self._closed(states & self._stars) if must else self._all & -(states & -states)
+            elif part == SOLID:
+                states = self._closed(states & self._stars) if must else self._solid(states)
             elif len(part) > _LIMIT and not must:
                 states = self._literal(states, part[:_LIMIT])
                 states = self._all & -(states & -states)
@@ -168,6 +173,14 @@ class _Automaton:
                 states = self._literal(states, part)
             if not states:
                 return 0
+        return states
+
+    def _solid(self, states: int) -> int:
+        """As far as the pattern goes without a blank."""
+        before = 0
+        while states != before:
+            before = states
+            states = self._closed(states | (states & self._all & ~self._blanks) << 1) & self._all
         return states
 
     def _literal(self, states: int, text: str) -> int:

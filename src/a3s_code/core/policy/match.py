@@ -31,7 +31,7 @@ def restricts(rule: Rule, layers: Iterable[Layer]) -> tuple[Match, str]:
     if rule.universal:
         return "must", ""
     pattern, form = rule.shell(), rule.flags()
-    possible = ""
+    possible: list[str] = []
     for layer in layers:
         for text in layer.fixed:
             if pattern.matches(text):
@@ -40,14 +40,14 @@ def restricts(rule: Rule, layers: Iterable[Layer]) -> tuple[Match, str]:
             if pattern.could(unknown):
                 if pattern.must(unknown):
                     return "must", layer.shown
-                possible = possible or layer.shown
+                possible.append(layer.shown)
         if form is not None and layer.words:
             found = form.found(layer.words)
             if found == "must":
                 return "must", layer.shown
             if found == "could":
-                possible = possible or layer.shown
-    return ("could", possible) if possible else ("no", "")
+                possible.append(layer.shown)
+    return ("could", possible[0]) if possible else ("no", "")
 
 
 def cover(part: Part, rules: Sequence[Rule], *, trusted: bool) -> Cover:

@@ -17,7 +17,7 @@ import msgspec
 from a3s_code.core.policy import texts
 from a3s_code.core.policy.glob import ANY, Text
 from a3s_code.core.policy.line import Body, Line, Parse, Unknown, Word, Write
-from a3s_code.core.policy.wrappers import HARMLESS, unwrap
+from a3s_code.core.policy.wrappers import ASSIGNMENT, ELSEWHERE, HARMLESS, KEYWORDS, unwrap
 
 MAX_LAYERS: Final = 8
 NEUTRAL: Final = frozenset("pwd true false : echo printf test [ exit wait set".split())
@@ -113,13 +113,16 @@ class _Reader:
         wrapped = unwrap(name, words, body) if name is not None else None
         if wrapped is None:
             return Part(_layer(words, assigns, 1), _is_neutral(words), reach=1)
-        inner = [self.command(found, (), body, depth + 1) for found in wrapped.commands if found]
+        inner = []
+        for found in wrapped.commands:
+            front = _assignments(found) if name in KEYWORDS else 0
+            if found[front:]:
+                inner.append(self.command(found[front:], found[:front], body, depth + 1))
         for text in wrapped.texts:
             inner += self._text(text, depth + 1)
         if wrapped.unknown:
             inner.append(UNKNOWN)
-        reach = wrapped.reach + (inner[0].reach if wrapped.commands and inner else 1)
-        reach = min(reach, len(words))
+        reach = wrapped.reach + (inner[0].reach if wrapped.commands and inner else 0)
         harmful = any(not HARMLESS.fullmatch(word.text or "") for word in assigns)
         transparent = wrapped.transparent and not harmful
         return Part(_layer(words, assigns, reach), False, tuple(inner), transparent, reach)
@@ -146,6 +149,11 @@ class _Reader:
             self.directories.append(None)
         if len(self.directories) > _MANY_DIRECTORIES:
             self.directories = [".", None]
+
+
+def _assignments(words: tuple[Word, ...]) -> int:
+    """How many words in front are assignments; quoted ones are not."""
+    return next((i for i, word in enumerate(words) if not ASSIGNMENT.fullmatch(word.source)), len(words))
 
 
 def _is_neutral(words: tuple[Word, ...]) -> bool:
@@ -181,10 +189,11 @@ def _allow_texts(words: tuple[Word, ...], assigns: tuple[Word, ...], reach: int)
     kept = tuple(word for word in assigns if not HARMLESS.fullmatch(word.text or ""))
     for front in (kept, assigns) if len(kept) != len(assigns) else (assigns,):
         whole = (*front, *words)
-        yield texts.source(whole), len(texts.source((*front, *words[:reach])))
+        beyond = 0 if reach <= len(words) else ELSEWHERE
+        yield texts.source(whole), beyond or len(texts.source((*front, *words[:reach])))
         flat = texts.plain_for_allow(whole)
         if flat is not None:
-            yield flat, len(texts.plain_for_allow((*front, *words[:reach])) or flat)
+            yield flat, beyond or len(texts.plain_for_allow((*front, *words[:reach])) or flat)
 
 
 def _target(word: Word) -> Target:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from a3s_code.core.policy.glob import ANY, Maybe, Text
+from a3s_code.core.policy.glob import ANY, SOLID, Maybe, Text
 from a3s_code.core.policy.line import Unknown, Word
 
 _GIT_VALUES: Final = frozenset(
@@ -24,7 +24,8 @@ def source(words: Sequence[Word]) -> str:
 
 
 def plain(words: Sequence[Word]) -> str | Text:
-    """The words after quote removal: a text, or one with unknown parts."""
+    """The words after quote removal: a text, or one with unknown parts. An unknown directory in front of a known
+    program brings no blanks with it, so that ``"$HOME/bin/x"`` isn't taken for any command there is."""
     texts = [word.text for word in words]
     if None not in texts:
         return " ".join(text for text in texts if text is not None)
@@ -38,6 +39,8 @@ def plain(words: Sequence[Word]) -> str | Text:
         elif len(words) > 1 and isinstance(word.segments[0], Unknown) and len(pieces) == 1:
             parts.append(Maybe((*pieces, " ")))
             return (*parts, *_as_text(plain(words[1:])))
+        elif not word.splits and based(word).text is not None:
+            parts += [SOLID if piece is ANY else piece for piece in pieces]
         else:
             parts += pieces
     return tuple(parts)

@@ -21,14 +21,18 @@ HARMLESS: Final = re.compile(
     r"|CARGO_TERM_COLOR)\+?=.*",
     re.DOTALL,
 )
-ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*\+?=.*", re.DOTALL)
+ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?\+?=.*", re.DOTALL)
+KEYWORDS: Final = frozenset({"time", "!", "coproc"})
+ELSEWHERE: Final = 1 << 30
 REST: Final = Word("", (Unknown.SPLIT,))
+_SLASHES: Final = re.compile(r"/(?:\.?/)+")
 _STDIN: Final = re.compile(r"-|/dev/(?:stdin|fd/.*|0)|/proc/self/fd/.*", re.DOTALL)
 
 
 class Wrapped(msgspec.Struct, frozen=True):
-    """``commands`` are words of programs it runs, ``texts`` are read by a shell; ``reach`` is the number of own words
-    up to the first program or text. ``unknown``: it runs something that the line doesn't say."""
+    """``commands`` are words of programs it runs, ``texts`` are read by a shell. ``reach`` is the number of own words
+    before the first program, or with the text; ``ELSEWHERE`` when that is not in the words. ``unknown``: it runs
+    something that the line doesn't say."""
 
     transparent: bool
     reach: int
@@ -91,6 +95,14 @@ class _Scan(msgspec.Struct):
     names: tuple[str, ...] = ()
     values: dict[str, Word] = {}
     unsure: bool = False
+    lost: bool = False
+
+    def value(self, name: str, words: Sequence[Word]) -> None:
+        """Takes the next word as a value; one that may be several words makes it unknown what follows."""
+        if self.at < len(words):
+            self.lost |= words[self.at].splits
+            self.values[name] = words[self.at]
+            self.at += 1
 
 
 def _scan(words: Sequence[Word], options: _Options, *, mixed: bool = False) -> _Scan:
@@ -105,7 +117,7 @@ def _scan(words: Sequence[Word], options: _Options, *, mixed: bool = False) -> _
                 continue
             scan.unsure = isinstance(word.segments[0], Unknown) or word.segments[0].startswith("-")
             return scan
-        if text == "--":
+        if text == "--" or (text == "-" and options is _SHELL):
             scan.at += 1
             return scan
         if not text.startswith("-") and not (text.startswith("+") and options is _SHELL):
@@ -131,9 +143,8 @@ def _long(scan: _Scan, words: Sequence[Word], options: _Options) -> None:
         return
     if equals:
         scan.values[full] = Word(value, (value,))
-    elif scan.at < len(words) and not words[scan.at].splits:
-        scan.values[full] = words[scan.at]
-        scan.at += 1
+    else:
+        scan.value(full, words)
 
 
 def _short(scan: _Scan, words: Sequence[Word], options: _Options) -> None:
@@ -146,9 +157,7 @@ def _short(scan: _Scan, words: Sequence[Word], options: _Options) -> None:
             if rest and options is not _SHELL:
                 scan.values[letter] = Word(rest, (rest,))
                 return
-            if scan.at < len(words) and not words[scan.at].splits:
-                scan.values[letter] = words[scan.at]
-                scan.at += 1
+            scan.value(letter, words)
             if options is not _SHELL:
                 return
 
@@ -173,15 +182,18 @@ def _prefix(name: str, words: tuple[Word, ...]) -> Wrapped | None:
     if name == "command" and ("v" in scan.letters or "V" in scan.letters):
         return None
     at = scan.at
-    for _ in range(options.operands if not scan.unsure else 0):
-        if at < len(words) and not words[at].splits:
-            at += 1
-    while options is _SUDO and at < len(words) and ASSIGNMENT.fullmatch(words[at].text or ""):
+    for _ in range(options.operands):
+        scan.lost |= at < len(words) and words[at].splits
         at += 1
-    return _program(words, at, options.transparent)
+    while options is _SUDO and at < len(words) and _sets_variable(words[at]):
+        at += 1
+    return _program(words, at, options.transparent, scan.lost)
 
 
-def _program(words: tuple[Word, ...], at: int, transparent: bool) -> Wrapped | None:
+def _program(words: tuple[Word, ...], at: int, transparent: bool, lost: bool) -> Wrapped | None:
+    """With ``lost`` what was passed over may have held the program, or a part of it."""
+    if lost:
+        return Wrapped(False, ELSEWHERE, ((REST, *words[at:]),))
     return Wrapped(transparent, at, (words[at:],)) if at < len(words) else None
 
 
@@ -189,18 +201,28 @@ def _env(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
     scan = _scan(words, _ENV)
     at = scan.at
     transparent = at == 1
-    while at < len(words) and ASSIGNMENT.fullmatch(str(words[at].segments[:1] and words[at].segments[0])):
+    if at < len(words) and words[at].text == "-":
+        at, transparent = at + 1, False
+    while at < len(words) and _sets_variable(words[at]):
         transparent &= HARMLESS.fullmatch(words[at].text or "") is not None
         at += 1
     text = scan.values.get("S") or scan.values.get("--split-string")
     if text is not None:
         rest = [piece for word in words[at:] for piece in (" ", *word.segments)]
         return Wrapped(False, len(words), texts=(Word(text.source, (*text.segments, *rest)),))
-    return _program(words, at, transparent)
+    return _program(words, at, transparent, scan.lost)
+
+
+def _sets_variable(word: Word) -> bool:
+    """``env`` and ``sudo`` take any name."""
+    first = word.segments[0] if word.segments else ""
+    return isinstance(first, str) and "=" in first
 
 
 def _xargs(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
     scan = _scan(words, _XARGS)
+    if scan.lost:
+        return Wrapped(False, ELSEWHERE, unknown=True)
     if scan.at >= len(words):
         return None
     inner = words[scan.at :]
@@ -214,7 +236,7 @@ def _xargs(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
 
 
 def _find(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
-    commands, reach, at = [], len(words), 1
+    commands, reach, at = [], ELSEWHERE, 1
     while at < len(words):
         at += 1
         if words[at - 1].text not in ("-exec", "-execdir", "-ok", "-okdir"):
@@ -250,38 +272,38 @@ def _filled(word: Word, sign: str, by: Unknown) -> Word:
 
 def _shell(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
     scan = _scan(words, _SHELL)
-    if scan.unsure or any(word.splits for word in words[1 : scan.at]):
-        return Wrapped(False, len(words), unknown=True)
+    if scan.unsure or scan.lost:
+        return Wrapped(False, ELSEWHERE, unknown=True)
     operand = words[scan.at] if scan.at < len(words) else None
     login = any(letter in scan.letters for letter in "li") or "--login" in scan.names
     if "c" in scan.letters:
         if operand is None:
             return None
         if operand.splits:
-            return Wrapped(False, len(words), unknown=True)
-        return Wrapped(not login and operand.text is not None, scan.at, texts=(operand,))
+            return Wrapped(False, ELSEWHERE, unknown=True)
+        return Wrapped(not login and operand.text is not None, scan.at + 1, texts=(operand,))
     if operand is not None and "s" not in scan.letters and not _is_stdin(operand):
         return None
     if "--version" in scan.names or "--help" in scan.names:
         return None
     own = operand is None or operand.text == "/dev/stdin" or "s" in scan.letters
-    return _standard_input(words, body if own else None)
+    return _standard_input(body if own else None)
 
 
 def _is_stdin(word: Word) -> bool:
     first = word.segments[0] if word.segments else ""
-    return isinstance(first, str) and _STDIN.fullmatch(first) is not None
+    return isinstance(first, str) and _STDIN.fullmatch(_SLASHES.sub("/", first)) is not None
 
 
-def _standard_input(words: tuple[Word, ...], body: Body | None) -> Wrapped:
+def _standard_input(body: Body | None) -> Wrapped:
     if body is None:
-        return Wrapped(False, len(words), unknown=True)
-    return Wrapped(False, len(words), texts=(body.word,))
+        return Wrapped(False, ELSEWHERE, unknown=True)
+    return Wrapped(False, ELSEWHERE, texts=(body.word,))
 
 
 def _source(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
     if len(words) > 1 and _is_stdin(words[1]):
-        return _standard_input(words, body if words[1].text == "/dev/stdin" else None)
+        return _standard_input(body if words[1].text == "/dev/stdin" else None)
     return None
 
 
@@ -305,18 +327,18 @@ def _command_option(words: tuple[Word, ...], body: Body | None, options: _Option
     """``su`` and ``script``: the text of ``-c``, or a shell on standard input."""
     scan = _scan(words, options, mixed=True)
     text = scan.values.get("c") or scan.values.get("--command")
-    if text is None or scan.unsure:
-        return _standard_input(words, body)
+    if text is None or scan.unsure or scan.lost:
+        return _standard_input(body)
     return Wrapped(False, len(words), texts=(text,))
 
 
 def _ssh(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
     scan = _scan(words, _SSH)
-    if scan.unsure and words[scan.at].splits:
-        return Wrapped(False, len(words), unknown=True)
+    if scan.lost or (scan.unsure and words[scan.at].splits):
+        return Wrapped(False, ELSEWHERE, unknown=True)
     rest = words[scan.at + 1 :]
     if not rest:
-        return _standard_input(words, body) if body is not None else None
+        return _standard_input(body) if body is not None else None
     segments = [piece for word in rest for piece in (" ", *word.segments)][1:]
     return Wrapped(False, len(words), texts=(Word("", tuple(segments)),))
 

@@ -19,10 +19,14 @@ _SUBSTITUTION: Final = re.compile(rb"\$\(|\$\{|\$\[|`|[<>]\(")
 _FREE: Final = frozenset({"string", "heredoc_body", "heredoc_redirect", "translated_string"})
 _LITERAL: Final = frozenset({"raw_string", "ansi_c_string", "comment"})
 _SUBSTITUTING: Final = frozenset({"command_substitution", "process_substitution", "arithmetic_expansion", "expansion"})
+_JOINED: Final = frozenset({"variable_assignment", "concatenation", "simple_expansion"})
+_COMMANDS: Final = frozenset({"command", "declaration_command", "unset_command", "redirected_statement"})
 _KEYWORDS: Final = frozenset(
     "if then else elif fi case esac for select while until do done function { } [[ ]] time ! coproc in".split()
 )
 _MAY_LEAD: Final = frozenset({"time", "!", "coproc", "in"})
+_DASH: Final = re.compile(rb"[ \t]+-[ \t]*")
+_BARE: Final = re.compile(rb"(?:\\.|[^\s\\;&|<>()'\"`])*", re.DOTALL)
 _BEFORE_COMMENT: Final = b" \t\n;&|()<>`"
 
 
@@ -31,13 +35,15 @@ class Doubtful(Exception):
 
 
 class Seen:
-    """What was met on the way: ``literal`` spans, where substitutions begin, commands already taken."""
+    """What was met on the way: ``literal`` spans, where substitutions begin, commands already taken, and statements
+    with a word ``-`` that the grammar drops before a here-document."""
 
     def __init__(self) -> None:
         self.literal: list[tuple[int, int]] = []
         self.strings: list[tuple[int, int]] = []
         self.starts: set[int] = set()
         self.taken: set[int] = set()
+        self.dashes: set[int] = set()
 
 
 def node(node: Node, source: bytes, seen: Seen) -> None:
@@ -49,14 +55,22 @@ def node(node: Node, source: bytes, seen: Seen) -> None:
         seen.strings.append((node.start_byte, node.end_byte))
     elif kind in _SUBSTITUTING:
         _start(node, source, seen)
-    elif kind in ("ERROR", "heredoc_end") and not node.end_byte > node.start_byte:
+    elif kind == "word" and not node.child_count and not _BARE.fullmatch(node.text or b"") and not _expanded(node):
         raise Doubtful
     if kind == "heredoc_body" and node.parent is not None and quoted_delimiter(node.parent):
         seen.literal.append((node.start_byte, node.end_byte))
-    if kind == "comment":
-        _comment(node.start_byte, source)
+    elif kind == "comment":
+        _comment(node, source)
     if node.child_count and kind not in _FREE:
-        _gaps(node, source)
+        _gaps(node, source, seen)
+
+
+def _expanded(node: Node) -> bool:
+    """Within ``${…}`` blanks are part of a word."""
+    parent = node.parent
+    if parent is not None and parent.type == "concatenation":
+        parent = parent.parent
+    return parent is not None and parent.type == "expansion"
 
 
 def _start(node: Node, source: bytes, seen: Seen) -> None:
@@ -68,25 +82,30 @@ def _start(node: Node, source: bytes, seen: Seen) -> None:
         raise Doubtful  # arithmetic for bash, unless it can't be
 
 
-def _gaps(node: Node, source: bytes) -> None:
+def _gaps(node: Node, source: bytes, seen: Seen) -> None:
     at = node.start_byte
     for child in node.children:
         between = source[at : child.start_byte]
-        if between and not _is_blank(between, at, source):
+        if child.type == "heredoc_redirect" and _DASH.fullmatch(between):
+            seen.dashes.add(node.id)
+        elif between and (node.type in _JOINED or not _is_blank(between)):
             raise Doubtful
         at = child.end_byte
     if source[at : node.end_byte].strip(b" \t\n"):
         raise Doubtful
 
 
-def _is_blank(between: bytes, at: int, source: bytes) -> bool:
+def _is_blank(between: bytes) -> bool:
     """A continuation without a blank beside it joins what stands around it."""
     return _BLANK.fullmatch(between) is not None and (b"\\" not in between or between.replace(b"\\\n", b"") != b"")
 
 
-def _comment(start: int, source: bytes) -> None:
-    before = source[start - 1 : start]
-    if before and (before not in _BEFORE_COMMENT or _escaped(source, start - 1)):
+def _comment(node: Node, source: bytes) -> None:
+    """Begins where a word may begin, and ends the command that it stands in."""
+    before = source[node.start_byte - 1 : node.start_byte]
+    if before and (before not in _BEFORE_COMMENT or _escaped(source, node.start_byte - 1)):
+        raise Doubtful
+    if node.parent is not None and node.parent.type in _COMMANDS and node.next_sibling is not None:
         raise Doubtful
 
 

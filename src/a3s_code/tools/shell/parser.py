@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES: Final = 128 * 1024
 MAX_DEPTH: Final = 150
+MAX_NODES: Final = 12_000
 MAX_NESTED: Final = 4
 _COMMANDS: Final = frozenset({"command", "declaration_command", "unset_command"})
 _REDIRECTS: Final = frozenset({"file_redirect", "heredoc_redirect", "herestring_redirect"})
@@ -75,10 +76,12 @@ class _Walk:
         self.seen = checks.Seen()
         self._source = source
         self._nested = nested
+        self._left = MAX_NODES
 
     def visit(self, node: Node, depth: int) -> None:
         """Takes what stands at and below ``node``."""
-        if depth > MAX_DEPTH:
+        self._left -= 1
+        if depth > MAX_DEPTH or self._left < 0:
             raise Unparsable
         kind = node.type
         checks.node(node, self._source, self.seen)
@@ -103,16 +106,17 @@ class _Walk:
         """A command whose redirections stand behind it: further words after a target belong to the command."""
         body = node.child_by_field_name("body")
         redirects = [child for child in node.children if child.type in _REDIRECTS]
+        dash = node.id in self.seen.dashes
         if body is not None and body.type in _COMMANDS:
-            self._command(body, redirects)
+            self._command(body, redirects, dash)
             self.seen.taken.add(body.id)
             return
-        if any(True for redirect in redirects for _ in _further(redirect)):
+        if dash or any(True for redirect in redirects for _ in _further(redirect)):
             if body is not None:
                 raise Unparsable
             self._command(node, redirects)
 
-    def _command(self, node: Node, redirects: Sequence[Node]) -> None:
+    def _command(self, node: Node, redirects: Sequence[Node], dash: bool = False) -> None:
         if node.id in self.seen.taken:
             return
         assigns: list[Word] = []
@@ -126,7 +130,7 @@ class _Walk:
                 assigns.append(_assignment(child))
             elif child.type != "redirected_statement":
                 taken.append(child)
-        made = tuple(_joined(taken, self._source))
+        made = (*_joined(taken, self._source), *((Word("-", ("-",)),) if dash else ()))
         if made:
             checks.program(made[0])
         self.line.append(Command(made, tuple(assigns), body))

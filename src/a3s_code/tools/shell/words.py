@@ -143,9 +143,11 @@ def _braces(pieces: list[Piece]) -> list[Piece]:
     if not isinstance(head, str) or not isinstance(tail, str):
         return pieces
     start, end = head.index("{"), tail.rindex("}")
+    if first > last or (first == last and start > end):
+        return pieces
     within = "".join(p.value for p in pieces[first : last + 1] if isinstance(p.value, str) and not p.quoted)
     within = within[within.index("{") : within.rindex("}")]
-    if first > last or (first == last and start > end) or not ("," in within or ".." in within):
+    if "," not in within and ".." not in within:
         return pieces
     split = any(p.value is Unknown.SPLIT for p in pieces[first:last])
     made = [Piece(head[:start]), Piece(Unknown.SPLIT if split else Unknown.GLOB), Piece(tail[end + 1 :])]
