@@ -13,6 +13,7 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from a3s_code.api.loops import Call, Calls, await_on, guarded
@@ -144,6 +145,8 @@ def _no_answer(fn: object, seconds: float) -> NoAnswer:
 
 
 def is_coroutine_function(fn: object) -> bool:
+    if type(fn) is FunctionType and not hasattr(fn, "_is_coroutine_mark"):  # asked at every call
+        return fn.__code__.co_flags & inspect.CO_COROUTINE != 0
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004  asked is whether it is one, not whether there is one
 
 

@@ -19,6 +19,7 @@ DEFAULT_DELAY_MS: Final = 1000
 _ACTIONS: Final = ("continue", "skip", "block", "retry")
 _KEYS: Final = frozenset(("action", "modified", "reason", "delay_ms"))
 _DEEPEST: Final = 200
+_PLAIN: Final = frozenset((str, int, bool, type(None)))
 
 
 class AnswerFault(ValueError):
@@ -136,14 +137,17 @@ def copied_object(value: Mapping[Any, Any]) -> JsonObject:
 
 def _copied(value: Any, depth: int) -> Json:
     kind = type(value)
-    if kind is str or value is None or kind is int or kind is bool:
+    if kind in _PLAIN:
         return value  # type: ignore[no-any-return]  # one of the types just compared with
     if depth > _DEEPEST:
         raise AnswerFault(f"it is nested more than {_DEEPEST} deep")
     if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise AnswerFault("an object has a key that is no text")
-        return {str(key): _copied(member, depth + 1) for key, member in value.items()}
+        copy: JsonObject = {}
+        for key, member in value.items():
+            if not isinstance(key, str):
+                raise AnswerFault("an object has a key that is no text")
+            copy[str(key)] = member if type(member) in _PLAIN else _copied(member, depth + 1)
+        return copy
     if isinstance(value, (list, tuple)):
         return [_copied(member, depth + 1) for member in value]
     if isinstance(value, float):
