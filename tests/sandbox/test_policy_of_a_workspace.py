@@ -266,3 +266,19 @@ def test_a_scratch_directory_is_removed_with_what_is_in_it(tmp_path: Path) -> No
     inner.parent.chmod(0)
     made.remove()
     assert not os.path.exists(made.path)
+
+
+def test_removing_touches_nothing_else(tmp_path: Path) -> None:
+    """A scratch directory that is gone already, or that a link leads out of, is removed without a trace elsewhere."""
+    above, other = tmp_path / "above", tmp_path / "other"
+    above.mkdir(mode=0o755)
+    other.mkdir(mode=0o755)
+    (other / "file").write_text("x")
+    made = Scratch(str(above / "s"))
+    (Path(made.tmp) / "out").symlink_to(other)
+    (Path(made.tmp) / "closed").mkdir(mode=0)
+    made.remove()
+    made.remove()
+    assert os.listdir(above) == []
+    assert [place.stat().st_mode & 0o7777 for place in (above, other)] == [0o755, 0o755]
+    assert (other / "file").read_text() == "x"

@@ -6,6 +6,7 @@ Known weakness: what commands leave there takes disk space until the session end
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -56,19 +57,15 @@ class Scratch:
         return all(os.path.exists(place) for place in (*self.writable, self.empty, self.filter))
 
     def remove(self) -> None:
-        """With whatever commands left in it, also in directories that they made unreadable."""
-        shutil.rmtree(self.path, onerror=_once_more)
-
-
-def _once_more(remove: object, path: str, error: object) -> None:
-    """A directory without rights for its owner is opened and emptied; what still stays is left to the system."""
-    parent = os.path.dirname(path)
-    try:
-        os.chmod(parent, 0o700)
-        if os.path.isdir(path) and not os.path.islink(path):
-            os.chmod(path, 0o700)
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            os.unlink(path)
-    except OSError:
-        return
+        """With whatever commands left in it, also in directories that they made unreadable. Nothing outside of it is
+        touched, whatever of it is missing."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        if not os.path.isdir(self.path):
+            return
+        for directory, below, _ in os.walk(self.path):
+            for name in below:
+                place = os.path.join(directory, name)
+                if not os.path.islink(place):
+                    with contextlib.suppress(OSError):
+                        os.chmod(place, 0o700)
+        shutil.rmtree(self.path, ignore_errors=True)
