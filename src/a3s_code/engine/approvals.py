@@ -16,6 +16,7 @@ from a3s_code.core.digest import args_digest
 from a3s_code.core.facts import ConfirmationAnswered, QuestionAnswered
 from a3s_code.core.rules import Rules
 from a3s_code.core.state import CallState, View
+from a3s_code.engine import points
 from a3s_code.engine.active import ActiveRun
 
 BEGAN_BEFORE = (
@@ -29,14 +30,16 @@ async def park(run: ActiveRun, calls: tuple[Call, ...]) -> None:
     ends the wait; one that comes before the event is published counts too."""
     at = run.view.seq
     await run.durable()
-    for call in calls:
+    news = [call for call in calls if call.id not in run.published]
+    for call in news:
         state = run.view.call(call.id)
-        if call.id not in run.published and state is not None:
+        if state is not None:
             run.published.add(call.id)
             run.emit(deepcopy(project.parked(call, why_asked(state))))  # what a reader does to it is its own affair
     run.parked, run.record.status = True, "parked"
     run.worktime.pause()
     try:
+        await points.confirmations_required(run, news)
         while run.view.seq == at:
             run.answered.clear()
             await run.token.guard(run.answered.wait())
