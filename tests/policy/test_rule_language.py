@@ -182,7 +182,8 @@ def test_presets() -> None:
     expected = {"read_only": ("allow", "deny", "deny"), "workspace": ("allow", "ask", "allow")}
     for name, decisions in expected.items():
         policy = compile_policy(preset(name))
-        for calls, wanted in zip((looking, changing, inside), decisions, strict=True):
+        groups = [looking, changing, inside]
+        for calls, wanted in zip(groups, decisions, strict=True):
             assert {explain(policy, tool, args, SHELL).decision for tool, args in calls} == {wanted}
     with pytest.raises(PolicyError, match="'workspace'"):
         preset("some")

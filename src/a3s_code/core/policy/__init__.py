@@ -12,7 +12,16 @@ from a3s_code.core.policy.permission import (
     verdict_of,
 )
 from a3s_code.core.policy.rules import PolicyError, Scope
-from a3s_code.core.policy.verdict import CompiledPolicy, Explained, Shell, explain, hides, path_specific_allow
+from a3s_code.core.policy.verdict import (
+    CompiledPolicy,
+    Explained,
+    Shell,
+    explain,
+    explain_parts,
+    hides,
+    path_specific_allow,
+    strictest,
+)
 
 __all__ = [
     "CompiledPolicy",
@@ -24,10 +33,12 @@ __all__ = [
     "Shell",
     "compile_policy",
     "explain",
+    "explain_parts",
     "hides",
     "judge",
     "needs_sandbox",
     "path_specific_allow",
     "preset",
+    "strictest",
     "verdict_of",
 ]

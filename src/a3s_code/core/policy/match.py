@@ -119,7 +119,7 @@ def restricts_write(rule: Rule, places: Places) -> Match:
     if rule.universal:
         return "no"
     pattern = rule.path()
-    if any(pattern.matches(path) for path in places.paths):
+    if any(pattern.matches(path) for path in places.paths) or any(pattern.must(text) for text in places.open):
         return "must"
     return "could" if any(pattern.could(text) for text in places.open) else "no"
 

@@ -104,7 +104,10 @@ def _past_git_options(words: tuple[Word, ...]) -> int:
 
 
 def _past_flags(words: tuple[Word, ...]) -> int:
+    """Behind ``--`` what looks like a flag is none, so nothing is taken away there."""
     at = 1
     while at < len(words) and (words[at].text or "").startswith("-"):
+        if words[at].text == "--":
+            return 1
         at += 1
     return at

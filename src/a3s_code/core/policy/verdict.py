@@ -48,7 +48,9 @@ class Explained(NamedTuple):
             "rule": self.rule,
             "subject": self.subject,
         }
-        return found | ({"part": self.part} if self.part is not None else {})
+        if self.part is not None:
+            found["part"] = self.part
+        return found | ({"possible": True} if self.possible else {})
 
 
 class CompiledPolicy(msgspec.Struct, frozen=True):
@@ -79,13 +81,23 @@ def explain(
     resolve: Resolve | None = None,
 ) -> Explained:
     """The decision on a call of ``tool`` and what led to it."""
+    return strictest(explain_parts(policy, tool, args, shell, resolve))
+
+
+def explain_parts(
+    policy: CompiledPolicy,
+    tool: str,
+    args: Mapping[str, object],
+    shell: Shell,
+    resolve: Resolve | None = None,
+) -> list[Explained]:
+    """What is decided about each part of a call, at least one. Neutral parts that follow the others are left out."""
     if not policy.enabled:
-        return Explained("allow", "disabled", None, tool)
+        return [Explained("allow", "disabled", None, tool)]
     command = args.get("command")
     if tool == "bash" and isinstance(command, str):
         return _Bash(policy, args, resolve).explain(shell.analysed(command), command)
-    found = [_plain(policy, tool, subject) for subject in subjects(tool, args, resolve, policy.scope.root)]
-    return _strictest(found)
+    return [_plain(policy, tool, subject) for subject in subjects(tool, args, resolve, policy.scope.root)]
 
 
 def hides(policy: CompiledPolicy, path: str, real: str) -> bool:
@@ -134,7 +146,8 @@ def _allows(rule: Rule, subject: Subject) -> bool:
     return all(found) if subject.every else any(found)
 
 
-def _strictest(found: Sequence[Explained]) -> Explained:
+def strictest(found: Sequence[Explained]) -> Explained:
+    """The first of the strictest."""
     return max(found, key=lambda one: _STRICTNESS[one.decision])
 
 
@@ -152,7 +165,7 @@ class _Bash:
         names = env if isinstance(env, dict) else {}
         self._trusted = all(HARMLESS.fullmatch(f"{name}=") for name in names)
 
-    def explain(self, line: Analysed, command: str) -> Explained:
+    def explain(self, line: Analysed, command: str) -> list[Explained]:
         found, leading = [], False
         for part in line.parts:
             judged, cover = self._part(part)
@@ -165,7 +178,7 @@ class _Bash:
             found.append(self._write(target, line.directories))
         if not leading:
             found.append(self._only_neutral(command))
-        return _strictest(found)
+        return found
 
     def _only_neutral(self, command: str) -> Explained:
         rule = next((rule for rule in self._allow if rule.universal), None)
