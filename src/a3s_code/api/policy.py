@@ -56,12 +56,28 @@ def explain_call(
     links are resolved and absolute paths known. ``sandboxed`` says that commands run in a sandbox, which the preset
     ``workspace`` asks for. Raises ``SessionConfigurationError`` for a rule that can't be used.
     """
+    return _judging(policy, workspace, sandboxed=sandboxed).explain(tool, args).as_json()
+
+
+def explain_parts(
+    policy: core.PermissionPolicy,
+    tool: str,
+    args: Mapping[str, object],
+    workspace: str | os.PathLike[str] | None = None,
+    *,
+    sandboxed: bool = True,
+) -> list[JsonObject]:
+    """The same of each part of a call, of which the strictest decides; ``possible`` marks a rule that matches only for
+    some value of what a shell line leaves open."""
+    return [part.as_json() for part in _judging(policy, workspace, sandboxed=sandboxed).parts(tool, args)]
+
+
+def _judging(policy: core.PermissionPolicy, workspace: str | os.PathLike[str] | None, *, sandboxed: bool) -> Judging:
     place = None if workspace is None else LocalWorkspace(os.fspath(workspace))
     try:
-        judging = Judging(policy, place, lambda: sandboxed)
+        return Judging(policy, place, lambda: sandboxed)
     except core.PolicyError as error:
         raise SessionConfigurationError(f"permission_policy: {error}") from None
-    return judging.explain(tool, args).as_json()
 
 
 class Judging:
@@ -80,9 +96,12 @@ class Judging:
         self._sandboxed = sandboxed
 
     def explain(self, tool: str, args: Mapping[str, object]) -> Explained:
-        found = core.explain(self._policy, tool, args, SHELL, self._resolve)
-        if self._needs_sandbox and tool == "bash" and found.decision == "allow" and not self._sandboxed():
-            return Explained("ask", "default", None, found.subject, found.part)
+        return core.strictest(self.parts(tool, args))
+
+    def parts(self, tool: str, args: Mapping[str, object]) -> list[Explained]:
+        found = core.explain_parts(self._policy, tool, args, SHELL, self._resolve)
+        if self._needs_sandbox and tool == "bash" and not self._sandboxed():
+            return [_unconfined(each) if each.decision == "allow" else each for each in found]
         return found
 
     def verdict(self, tool: str, args: JsonObject) -> Verdict:
@@ -96,6 +115,10 @@ class Judging:
         """Whether an allow rule names just this path of a call of ``tool`` (§4.5)."""
         names = tuple(dict.fromkeys((normal_path(path, None), normal_path(real, None))))
         return core.path_specific_allow(self._policy, tool, Subject("path", names, every=True))
+
+
+def _unconfined(found: Explained) -> Explained:
+    return Explained("ask", "default", None, found.subject, found.part)
 
 
 def _resolver(workspace: Workspace) -> Resolve:
