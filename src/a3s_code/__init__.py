@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from a3s_code.core.events.catalogue import agent_event_types_v1 as agent_event_types_v1
     from a3s_code.core.events.envelope import AgentEvent as AgentEvent
     from a3s_code.core.policy import ConfirmationPolicy as ConfirmationPolicy
+    from a3s_code.core.projection import ToolResultTransformPolicy as ToolResultTransformPolicy
     from a3s_code.core.retention import SessionRetentionLimits as SessionRetentionLimits
+    from a3s_code.core.secrets import DefaultSecurityProvider as DefaultSecurityProvider
+    from a3s_code.engine.artifacts import ArtifactStoreLimits as ArtifactStoreLimits
     from a3s_code.errors import BudgetExhausted as BudgetExhausted
     from a3s_code.errors import CodeError as CodeError
     from a3s_code.errors import ConfigError as ConfigError
@@ -67,7 +70,10 @@ _HOME = {
     "AgentEvent": "core.events.envelope",
     "ConfirmationPolicy": "core.policy",
     "PermissionPolicy": "api.policy",
+    "ToolResultTransformPolicy": "core.projection",
     "SessionRetentionLimits": "core.retention",
+    "DefaultSecurityProvider": "core.secrets",
+    "ArtifactStoreLimits": "engine.artifacts",
     **dict.fromkeys(
         (
             "BudgetExhausted",

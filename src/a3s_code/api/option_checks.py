@@ -15,8 +15,10 @@ import msgspec
 from msgspec import Meta
 
 from a3s_code.core.policy import ConfirmationPolicy, PermissionPolicy, PolicyError, compile_policy, preset
+from a3s_code.core.projection import ToolResultTransformPolicy
 from a3s_code.core.protected import RUNTIME_DIRECTORY
 from a3s_code.core.retention import SessionRetentionLimits
+from a3s_code.engine.artifacts import ArtifactStoreLimits
 from a3s_code.errors import CodeError, SessionConfigurationError
 from a3s_code.hooks.hook import hook_from
 from a3s_code.ports.clock import HostEnvConfig
@@ -300,7 +302,7 @@ CHECKS: Final[dict[str, Check]] = {
     "manual_delegation_enabled": _flag,
     "auto_compact_threshold": threshold,
     "retention_limits": struct(SessionRetentionLimits),
-    "artifact_store_limits": anything,
+    "artifact_store_limits": struct(ArtifactStoreLimits),
     "permission_policy": permission,
     "confirmation_policy": struct(ConfirmationPolicy),
     "budget_guard": having("check_before_llm", "record_after_llm", "check_before_tool"),
@@ -319,6 +321,7 @@ CHECKS: Final[dict[str, Check]] = {
     **dict.fromkeys(("agent_dirs", "worker_agents", "skill_dirs", "inline_skills", "context_providers"), listed),
     "task_priority": one_of("urgent", "interactive", "user", "foreground", "background", "maintenance"),
     **dict.fromkeys(("builtin_skills", "queue_config", "tool_presentation_profile"), anything),
-    **dict.fromkeys(("tool_result_transform_policy", "trajectory_path", "trajectory_recorder"), anything),
+    "tool_result_transform_policy": struct(ToolResultTransformPolicy),
+    **dict.fromkeys(("trajectory_path", "trajectory_recorder"), anything),
     "tools": host_tools,
 }

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, dataclass_trans
 from a3s_code.api.option_checks import CHECKS, SLOTS, check_field, nearest, snake
 from a3s_code.core.content import Json
 from a3s_code.core.policy import ConfirmationPolicy, PermissionPolicy
+from a3s_code.core.projection import ToolResultTransformPolicy
 from a3s_code.core.retention import SessionRetentionLimits
+from a3s_code.engine.artifacts import ArtifactStoreLimits
 from a3s_code.errors import SessionConfigurationError
 from a3s_code.ports.clock import HostEnvConfig
 from a3s_code.ports.model import Model
@@ -21,7 +23,6 @@ from a3s_code.ports.model import Model
 NOT_YET: Final[dict[str, str]] = {
     "auto_compact": "compaction",
     "goal_tracking": "goal tracking",
-    "security_provider": "a security provider",
     "web_allow_private": "the web tools' network policy",
     "completion_gate": "the completion gate",
     "verifier_enabled": "the verifier",
@@ -42,9 +43,7 @@ NOT_YET: Final[dict[str, str]] = {
     "inline_skills": "skills",
     "queue_config": "the lane queue",
     "context_providers": "context providers",
-    "artifact_store_limits": "the artifact store",
     "tool_presentation_profile": "a tool presentation profile",
-    "tool_result_transform_policy": "a tool result policy",
     "trajectory_path": "trajectory recording",
     "trajectory_recorder": "trajectory recording",
 }
@@ -113,7 +112,7 @@ class SessionOptions(_Fields):
     auto_compact: bool = False
     auto_compact_threshold: float = 0.80
     retention_limits: SessionRetentionLimits | Mapping[str, Json] | None = None
-    artifact_store_limits: Mapping[str, Json] | None = None
+    artifact_store_limits: ArtifactStoreLimits | Mapping[str, Json] | None = None
     # governance
     permission_policy: PermissionPolicy | Mapping[str, Json] | str | None = None
     confirmation_policy: ConfirmationPolicy | Mapping[str, Json] | None = None
@@ -159,7 +158,7 @@ class SessionOptions(_Fields):
     context_providers: Sequence[object] = ()
     tools: Sequence[Callable[..., Any] | object] = ()
     tool_presentation_profile: str | None = None
-    tool_result_transform_policy: object | None = None
+    tool_result_transform_policy: ToolResultTransformPolicy | Mapping[str, Json] | None = None
     trajectory_path: str | PathLike[str] | None = None
     trajectory_recorder: object | None = None
 
@@ -252,6 +251,16 @@ class SessionOptions(_Fields):
         """Of checked options."""
         limits = self.retention_limits
         return limits if isinstance(limits, SessionRetentionLimits) else SessionRetentionLimits()
+
+    def transform(self) -> ToolResultTransformPolicy:
+        """Of checked options."""
+        policy = self.tool_result_transform_policy
+        return policy if isinstance(policy, ToolResultTransformPolicy) else ToolResultTransformPolicy()
+
+    def artifacts(self) -> ArtifactStoreLimits:
+        """Of checked options."""
+        limits = self.artifact_store_limits
+        return limits if isinstance(limits, ArtifactStoreLimits) else ArtifactStoreLimits()
 
     def environment(self) -> HostEnvConfig | None:
         """Of checked options."""

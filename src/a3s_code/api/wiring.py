@@ -23,6 +23,7 @@ from a3s_code.core.content import JsonObject
 from a3s_code.core.digest import canonical
 from a3s_code.core.rules import Rules
 from a3s_code.engine.parts import Governance, Labels, Limits, ModelSettings, Parts
+from a3s_code.engine.sanitizer import Sanitizer
 from a3s_code.engine.session import EngineSession
 from a3s_code.errors import CodeError, ConfigError, SessionConfigurationError
 from a3s_code.hooks.hook import hook_from
@@ -203,6 +204,9 @@ def _governance(options: SessionOptions, judging: Judging) -> Governance:
         confirmations=options.confirmations(),
         vouched=judging.vouches,
         hides=judging.hides,
+        sanitizer=None if options.security_provider is None else Sanitizer(options.security_provider),
+        transform=options.transform(),
+        artifacts=options.artifacts(),
     )
 
 

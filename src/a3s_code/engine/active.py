@@ -18,6 +18,7 @@ from a3s_code.core.state import ClosedRun, RunState, View
 from a3s_code.engine.fanout import Fanout
 from a3s_code.engine.invoke.invocation import Invocation
 from a3s_code.engine.invoke.kernel import Kernel
+from a3s_code.engine.invoke.streamed import OutputStream
 from a3s_code.engine.noted import of_fact as of_fact_to_hooks
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.runs import RunRecord
@@ -59,6 +60,7 @@ class ActiveRun:
         self.answered = asyncio.Event()
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._labels = {"run_id": run_id, "session_id": parts.session_id, **parts.labels.present()}
+        self._sanitizer = parts.governance.sanitizer
         self._sequence = 0
         self._loop = asyncio.get_running_loop()
 
@@ -90,6 +92,8 @@ class ActiveRun:
         """Sends one event to the record and to every reader. Nothing follows the terminal one."""
         self._sequence += 1
         kind, payload = event
+        if self._sanitizer is not None:
+            payload = self._sanitizer.payload(payload)
         now = self.parts.env.now_ms()
         self.fanout.publish(AgentEvent(kind, payload, self._labels, self._sequence, now))
 
@@ -97,9 +101,13 @@ class ActiveRun:
         """A call of the model on its way to the kernel."""
 
         def emit_output(text: str) -> None:
-            self._loop.call_soon_threadsafe(self.emit, output_delta(call.id, call.name, text))
+            if text:
+                self.emit(output_delta(call.id, call.name, text))
 
-        invocation = Invocation(call.id, call.name, call.args, "agent", self.id, self.token, emit_output)
+        output = OutputStream(emit_output, self._loop, self._sanitizer)
+
+        invocation = Invocation(call.id, call.name, call.args, "agent", self.id, self.token, output.add)
+        invocation.flush = output.end
         invocation.announce = self.emit
         invocation.approved = call.verdict.decision == "ask"  # one that asks comes here only with an approval
         return invocation

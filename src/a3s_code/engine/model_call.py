@@ -18,6 +18,7 @@ from a3s_code.core.steps import Infer
 from a3s_code.engine import points
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.capabilities import capabilities_of
+from a3s_code.engine.deltas import Deltas
 from a3s_code.engine.invoke.judging import judged
 from a3s_code.engine.retry import with_retries
 from a3s_code.engine.token import Interrupted
@@ -46,7 +47,8 @@ async def infer(run: ActiveRun, step: Infer) -> None:
         raise
     if turn.finish == "content_filter":
         raise LlmError("The provider refused the content of this request or answer")
-    fact = ModelTurn(turn.text, "model", calls, turn.reasoning, turn.usage, turn.model or request.model, turn.finish)
+    text, model = _clean(run, turn.text), turn.model or request.model
+    fact = ModelTurn(text, "model", calls, turn.reasoning, turn.usage, model, turn.finish)
     run.append(fact)
     await run.guard.after_model(turn.usage)
     await points.reasoned(run, step.turn, fact)
@@ -58,7 +60,13 @@ def _keep_what_was_said(run: ActiveRun, attempt: _Attempt, request: ModelRequest
     may be cut in the middle."""
     text = attempt.text()
     if text:
-        run.append(ModelTurn(text, "model", (), (), Usage(estimated=True), request.model, "cancelled"))
+        run.append(ModelTurn(_clean(run, text), "model", (), (), Usage(estimated=True), request.model, "cancelled"))
+
+
+def _clean(run: ActiveRun, text: str) -> str:
+    """What the model said, as its readers have seen it."""
+    sanitizer = run.parts.governance.sanitizer
+    return text if sanitizer is None else sanitizer.shown(text)
 
 
 def request_for(run: ActiveRun, step: Infer) -> ModelRequest:
@@ -90,6 +98,7 @@ class _Attempt:
         self.step = step
         self.request = request
         self.delivered = False
+        self._deltas = Deltas(run)
         self.generation = points.Generation(run, request)
         self._assembler: Assembler | None = None
 
@@ -117,6 +126,7 @@ class _Attempt:
     async def _stream(self) -> AssembledTurn:
         run = self.run
         run_id, turn = run.id, self.step.turn
+        self._deltas = Deltas(run)
         assembler = self._assembler = Assembler(lambda position: f"{run_id}-t{turn}-c{position}", run.view.call_ids)
         stream = run.parts.model.stream(self.request)
         try:
@@ -134,26 +144,27 @@ class _Attempt:
         except (Exception, SystemExit) as error:  # a host's own client may raise anything; no retry mends it
             raise LlmError(f"The model client failed: {type(error).__name__}: {str(error)[:2048]}") from error
         finally:
+            self._deltas.end()
             close = getattr(stream, "aclose", None)
             if close is not None:
                 await close()
         return assembler.turn()
 
     def _take(self, assembler: Assembler, delta: ModelDelta) -> None:
-        run = self.run
+        deltas = self._deltas
         progress = assembler.add(delta)
         if delta.text:
             self.delivered = True
-            run.emit(project.text_delta(delta.text))
+            deltas.text(delta.text)
         if delta.reasoning:
             self.delivered = True
-            run.emit(project.reasoning_delta(delta.reasoning))
+            deltas.reasoning(delta.reasoning)
         for piece in progress:
             self.delivered = True
             if piece.begun:
-                run.emit(project.call_begun(piece.id, piece.name))
+                deltas.begun(piece.id, piece.name)
             if piece.arguments:
-                run.emit(project.call_input(piece.id, piece.name, piece.arguments))
+                deltas.arguments(piece.id, piece.name, piece.arguments)
 
 
 async def _all_judged(run: ActiveRun, step: Infer, calls: tuple[Call, ...]) -> tuple[Call, ...]:

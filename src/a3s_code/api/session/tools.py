@@ -63,8 +63,8 @@ class Tools(Parked):
         else:
             start = offset
         if numbered:
-            args: JsonObject = {"file_path": path, "offset": start}
-            return _text(await self._call("read", args | ({} if limit is None else {"limit": limit}), "host"))
+            args: JsonObject = {"file_path": path, "offset": start, "limit": limit}
+            return _text(await self._call("read", _given(args), "host", whole=True))
         self._engine.check_open()
         parts = self._engine.parts
         try:
@@ -128,7 +128,7 @@ class Tools(Parked):
         args: JsonObject = {"command": command, "timeout_ms": timeout_ms, "cwd": cwd}
         if env is not None:
             args["env"] = dict(env)
-        return _text(await self._call("bash", _given(args), "host"))
+        return _text(await self._call("bash", _given(args), "host", whole=True))
 
     bash = blocking(bash_async)
 
@@ -139,7 +139,7 @@ class Tools(Parked):
         cursor: str | None = None
         while True:
             args: JsonObject = {"mode": "glob", "query": pattern, "path": path, "sort": "path", "cursor": cursor}
-            result = _checked(await self._call("search", _given({**args, "limit": 5000}), "host"))
+            result = _checked(await self._call("search", _given({**args, "limit": 5000}), "host", whole=True))
             search = result.metadata.get("search")
             details = search if isinstance(search, dict) else {}
             found += result.output.splitlines()[: int(str(details.get("files", 0)))]
@@ -173,12 +173,22 @@ class Tools(Parked):
             "ignore_case": ignore_case,
             "limit": 2000 if limit is None else limit,
         }
-        return _text(await self._call("search", _given(args), "host"))
+        return _text(await self._call("search", _given(args), "host", whole=True))
 
     grep = blocking(grep_async)
 
-    async def _call(self, name: str, args: Mapping[str, Json], origin: Origin) -> ToolResult:
-        result = await self._engine.call_tool(name, dict(args), origin)
+    def get_artifact(self, uri: str) -> JsonObject | None:
+        """The whole output that a shortened one names as its ``content_ref``: ``uri``, ``tool``, ``media_type``,
+        ``bytes``, ``sha256``, ``content``. ``None`` when it is unknown or was dropped for newer ones; they are kept in
+        memory, up to ``artifact_store_limits``. ``INVALID_REQUEST`` for what is no such URI."""
+        return self._engine.kernel.results.artifacts.get(uri)
+
+    async def get_artifact_async(self, uri: str) -> JsonObject | None:
+        return self.get_artifact(uri)
+
+    async def _call(self, name: str, args: Mapping[str, Json], origin: Origin, *, whole: bool = False) -> ToolResult:
+        """``whole`` for helpers that return plain values: they get the text before it is shortened."""
+        result = await self._engine.call_tool(name, dict(args), origin, whole=whole)
         if result.error_kind == "unknown_tool":
             raise UnknownToolError(result.output, result=result)
         return result

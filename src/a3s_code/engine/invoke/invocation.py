@@ -21,8 +21,13 @@ def unheard(event: Event) -> None:
     """Where the events of a call go that no run has: a host's direct call has no stream."""
 
 
+def nothing_held() -> None:
+    """What lets go of held-back output where none is held back."""
+
+
 class Invocation(msgspec.Struct, eq=False):
-    """``stack`` names the invocations it is nested in, outermost first; ``emit`` puts output on the event stream.
+    """``stack`` names the invocations it is nested in, outermost first; ``emit`` puts output on the event stream,
+    ``flush`` lets go what waits there.
     ``limit_ms`` is what led to ``deadline``, for the message when it passes. ``outer`` made this call; ``context`` is
     what its tool got once it runs; ``waiting`` counts the calls inside it that wait for a person; ``approved`` says
     that somebody answered an ask about this call with yes, ``consulted`` that a hook was asked about it."""
@@ -44,6 +49,7 @@ class Invocation(msgspec.Struct, eq=False):
     context: ToolContext | None = None
     waiting: int = 0
     approved: bool = False
+    flush: Callable[[], None] = nothing_held
     consulted: bool = False
 
     @property

@@ -127,6 +127,7 @@ class Kernel:
         try:
             output = await execute(inv, self._context(inv, started), self._parts)
         finally:
+            inv.flush()
             self.active.pop(inv.id, None)
             if not self.active:
                 self._idle.set()
@@ -213,7 +214,8 @@ def _silent(text: str) -> None:
     """Nobody listens to the output of a host's direct call; its result has it all."""
 
 
-def result_of(inv: Invocation, finished: Finished) -> ToolResult:
-    """What the caller sees."""
+def result_of(inv: Invocation, finished: Finished, *, whole: bool = False) -> ToolResult:
+    """What the caller sees; ``whole`` for one that wants the text before it was shortened."""
     output = finished.output
-    return ToolResult(inv.name, output.output, output.exit_code, output.metadata, output.error_kind, output.attachments)
+    text = finished.whole if whole else output.output
+    return ToolResult(inv.name, text, output.exit_code, output.metadata, output.error_kind, output.attachments)

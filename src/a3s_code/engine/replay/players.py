@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 from a3s_code.core.content import AttachmentRef, JsonObject, Reasoning, Verdict
 from a3s_code.core.delta import CallDelta, ModelDelta
+from a3s_code.core.evidence import EVIDENCE
 from a3s_code.core.facts import CallJudged, ModelTurn, RunClosed, ToolResulted
 from a3s_code.engine.replay.tape import Tape
 from a3s_code.errors import LlmError
@@ -149,6 +150,7 @@ class _Places:
 def _failure(refused: ToolResulted) -> ToolFailure:
     """The failure that gives this result again, member by member."""
     metadata = dict(refused.metadata)
+    metadata.pop(EVIDENCE, None)  # made again
     error = metadata.pop("error", None)
     detail = dict(error) if isinstance(error, dict) else {}
     kind = str(detail.pop("type", "internal"))

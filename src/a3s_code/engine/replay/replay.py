@@ -20,9 +20,10 @@ from a3s_code.core.content import JsonObject
 from a3s_code.core.facts import ConfirmationAnswered, QuestionAnswered, RunOpened, UserSaid
 from a3s_code.core.fold import fold_all
 from a3s_code.core.history import history
+from a3s_code.core.policy import ConfirmationPolicy
 from a3s_code.core.rules import Rules
 from a3s_code.engine.active import ActiveRun
-from a3s_code.engine.parts import Labels, Limits, ModelSettings, Parts
+from a3s_code.engine.parts import Governance, Labels, Limits, ModelSettings, Parts
 from a3s_code.engine.replay.players import Inline, PlayedBlobs, PlayedModel, PlayedTime, PlayedTools, played_workspace
 from a3s_code.engine.replay.stretches import Stretch, stretches
 from a3s_code.engine.replay.tape import Difference, Left, Tape
@@ -91,6 +92,7 @@ def _parts(header: Header, tape: Tape) -> Parts:
         judge=tools.judge,
         context=tape.context,
         rules=Rules(),
+        governance=Governance(confirmations=ConfirmationPolicy(), guarded=False, as_recorded=True),
         limits=Limits(runs=1, events=1, event_bytes=1024, traces=1),
         durable=False,
     )

@@ -13,9 +13,11 @@ import asyncio
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from a3s_code.core.codec import Header, Line, encode
 from a3s_code.core.content import Call, JsonObject
+from a3s_code.core.evidence import EVIDENCE
 from a3s_code.core.facts import Fact, FactData, ModelTurn, RunOpened, ToolResulted, ToolStarted
 from a3s_code.errors import StoreError
 from a3s_code.ports.log import Position
@@ -121,7 +123,7 @@ class Tape:
             made = raw.removesuffix(b"\n")
             if self.at >= self.end:
                 raise self.left(f"the loop goes on with a {fact.kind} where the recorded run ends", made)
-            if made != self.lines[self.at].raw:
+            if made != self.lines[self.at].raw and not self._older(fact):
                 raise self.left("the loop wrote another fact than the recorded one", made)
             self._note(fact.data)
             self.at += 1
@@ -130,6 +132,15 @@ class Tape:
         moved.set()
         self.on_move()
         return [line.fact for line in self.lines[self.at - len(facts) : self.at]]
+
+    def _older(self, fact: Fact) -> bool:
+        """Whether the record is the same fact from before results carried their evidence."""
+        recorded = self.lines[self.at].fact.data
+        if not isinstance(fact.data, ToolResulted) or not isinstance(recorded, ToolResulted):
+            return False
+        metadata = {key: value for key, value in fact.data.metadata.items() if key != EVIDENCE}
+        older = replace(fact, data=replace(fact.data, metadata=metadata))
+        return encode(older, self.position.sum)[0].removesuffix(b"\n") == self.lines[self.at].raw
 
     async def sync(self) -> None:
         """Nothing is on a disk."""
