@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from a3s_code import Agent, Session
 from a3s_code.stores.factlog import FileFactLog
@@ -24,7 +24,7 @@ class Note:
 
     name = "note"
     description = "Remembers."
-    parameters: dict[str, Any] = {
+    parameters: ClassVar[dict[str, Any]] = {
         "type": "object",
         "properties": {"text": {"type": "string"}, "command": {"type": "string"}, "file_path": {"type": "string"}},
         "required": ["text"],
@@ -41,7 +41,7 @@ class Note:
 
 class WithArgs(Note):
     name = "spread"
-    parameters: dict[str, Any] = {
+    parameters: ClassVar[dict[str, Any]] = {
         "type": "object",
         "properties": {"args": {"type": "array", "items": {"type": "string"}}},
         "required": ["args"],

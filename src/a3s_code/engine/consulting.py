@@ -46,7 +46,7 @@ async def _consult(run: ActiveRun, state: CallState) -> None:
     if refused is not None:
         await _refuse(run, state, inv, refused)
         return
-    if not inv.consulted or args_digest(inv.args) == args_digest(_filled_in(inv, call.args)):
+    if not inv.consulted or args_digest(inv.args) == args_digest(run.firing.filled_in(call.name, call.args)):
         return
     inv.approved = False
     run.append(CallJudged(call.id, inv.args, await run.token.guard(judged(inv, run.parts))))
@@ -57,11 +57,6 @@ def _as_sent(view: View, call: Call) -> JsonObject:
     said = view.messages[-1] if view.messages else None
     sent = said.calls if isinstance(said, AssistantMessage) else ()
     return next((each.args for each in sent if each.id == call.id), call.args)
-
-
-def _filled_in(inv: Invocation, args: JsonObject) -> JsonObject:
-    checked, _ = inv.registered.check(args)
-    return args if checked is None else checked
 
 
 async def _refuse(run: ActiveRun, state: CallState, inv: Invocation, refused: Finished) -> None:
@@ -97,7 +92,7 @@ async def _settle(run: ActiveRun, state: CallState) -> bool:
     inv.approved, inv.tool = False, run.parts.toolbox.get(call.name)
     if inv.tool is None:
         return False
-    inv.args = _filled_in(inv, call.args)
+    inv.args = run.firing.filled_in(call.name, call.args)
     denied, by, reason = await permission(inv, call.verdict, run.firing)
     if denied is not None:
         await _refuse(run, state, inv, Finished(refusal(denied)))

@@ -86,6 +86,12 @@ class Firing:
             with suppress(Interrupted):
                 await token.guard(self.hooks.tell(event, about, payload))
 
+    def filled_in(self, tool: str, args: JsonObject) -> JsonObject:
+        """The arguments with defaults, as every hook sees them."""
+        registered = self._parts.toolbox.get(tool)
+        checked = registered.check(args)[0] if registered is not None else None
+        return args if checked is None else checked
+
     @contextmanager
     def inside(self) -> Iterator[None]:
         """Around whatever calls the host back: a ``close()`` from there can't wait for its own caller."""

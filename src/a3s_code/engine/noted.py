@@ -34,7 +34,8 @@ def answered(firing: Firing, run_id: str, answer: ConfirmationAnswered, view: Vi
     state = view.call(answer.call)
     if state is not None and firing.wants("on_confirmation"):
         call = state.call
-        payload = confirmation(call.id, call.name, call.args, "answered", answer.approved, answer.reason)
+        args = firing.filled_in(call.name, call.args)
+        payload = confirmation(call.id, call.name, args, "answered", answer.approved, answer.reason)
         firing.note("on_confirmation", payload, run_id)
 
 
@@ -44,6 +45,6 @@ def _result(firing: Firing, run_id: str, result: ToolResulted, view: View) -> No
     state = view.call(result.call)
     if was_no_call(kind, began=state is not None and state.attempts > 0):
         return
-    args = state.call.args if state is not None else {}
+    args = firing.filled_in(result.name, state.call.args) if state is not None else {}
     payload = ended(result.name, result.call, args, "agent", result.exit_code, result.output)
     firing.note("post_tool_use", payload | {"error_kind": kind, "duration_ms": result.took_ms}, run_id)

@@ -120,7 +120,8 @@ async def confirmations_required(run: ActiveRun, calls: list[Call]) -> None:
     """Told once the calls are published, so that a handler may answer."""
     for call in calls:
         if run.firing.wants("on_confirmation") and not asks_person(call):
-            await _tell(run, "on_confirmation", confirmation(call.id, call.name, call.args, "required", None, None))
+            args = run.firing.filled_in(call.name, call.args)
+            await _tell(run, "on_confirmation", confirmation(call.id, call.name, args, "required", None, None))
 
 
 async def response(run: ActiveRun, step: Settle) -> None:

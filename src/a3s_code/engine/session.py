@@ -286,9 +286,14 @@ class EngineSession:
 
     @property
     def begun(self) -> Set[str]:
-        """The calls that the run at work has begun, finished ones included."""
+        """The calls that the run at work has begun, finished ones included, and those that hooks decide about before
+        anybody is asked."""
         run = self.active
-        return run.begun if run is not None else frozenset()
+        if run is None:
+            return frozenset()
+        if not self.firing.wants("pre_tool_use") and not self.firing.wants("permission_request"):
+            return run.begun
+        return run.begun | {state.call.id for state in run.view.open_calls if state.call.id not in run.published}
 
     def records(self) -> list[RunRecord]:
         """Oldest first; those of earlier processes are read off the log."""
@@ -312,13 +317,14 @@ class EngineSession:
     def history(self) -> list[JsonObject]:
         return history(self.writer.view)
 
-    async def call_tool(self, name: str, args: JsonObject, origin: Origin) -> ToolResult:
-        """A host's direct call (tools.md §2.2); never raises for what the tool does."""
+    async def call_tool(self, name: str, args: JsonObject, origin: Origin, *, whole: bool = False) -> ToolResult:
+        """A host's direct call (tools.md §2.2); never raises for what the tool does. ``whole``: its output isn't
+        shortened."""
         self.check_open()
         await session_start(self.firing, self.parts)
         invocation = self.kernel.host_call(name, args, origin, self.token.child())
         with self.firing.inside():
-            result = result_of(invocation, await self.kernel.invoke(invocation))
+            result = result_of(invocation, await self.kernel.invoke(invocation), whole=whole)
             await self.firing.hooks.drained(DRAIN_S)
         return result
 

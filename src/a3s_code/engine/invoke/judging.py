@@ -12,7 +12,7 @@ import inspect
 import logging
 from typing import Any, Final
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from a3s_code.core.content import ALLOW, Verdict
 from a3s_code.core.policy.confirmation import answerable
@@ -32,7 +32,11 @@ async def judged(inv: Invocation, parts: Parts) -> Verdict:
     """The policy's decision, made stricter by the call's paths and by the tool. An ``ask`` that nobody answers has
     become what it comes to."""
     confirmations = parts.governance.confirmations
-    verdict = answerable(confirmations, inv.name, parts.judge(inv.name, inv.args))
+    verdict = parts.judge(inv.name, inv.args)
+    if confirmations is None and verdict.decision == "ask" and "permission_request" in parts.hooks.listening:
+        verdict = replace(verdict, kind="confirmation_unavailable")  # what it comes to unless a hook allows it
+    else:
+        verdict = answerable(confirmations, inv.name, verdict)
     if verdict.decision == "deny":
         return verdict
     stricter = await demanded(inv, parts)
