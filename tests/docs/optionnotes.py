@@ -51,7 +51,8 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "`SessionRetentionLimits`",
     },
     "Governance": {
-        "permission_policy": 'rules on whole tools: a `PermissionPolicy`, a mapping, `"read_only"` or `"full"`. '
+        "permission_policy": "which calls run, ask or are refused: a `PermissionPolicy`, a mapping, or a preset's name; "
+        "see [writing a policy](writing-a-policy.md). "
         "**Without one everything is allowed**",
         "confirmation_policy": "a `ConfirmationPolicy` or a mapping: calls that ask are parked for you",
         "budget_guard": "an object that is asked before each model and tool call; see [budgets](budgets.md)",

@@ -91,3 +91,17 @@ def _rows() -> list[Row]:
 
 
 ROWS = _rows()
+
+
+def markdown() -> str:
+    """The rows of the two named policies as the page on policies shows them."""
+    names = {id(A): "A", id(B): "B"}
+    lines = ["| policy | call | decision |", "|---|---|---|"]
+    for row in ROWS:
+        if id(row.policy) in names:
+            shown = row.subject.replace("\n", "\\n").replace("|", "\\|")
+            ticks = "``" if "`" in shown else "`"
+            shown = f"{ticks} {shown} {ticks}" if "`" in shown else f"`{shown}`"
+            tool = "" if row.tool == "bash" else f"`{row.tool}` "
+            lines.append(f"| {names[id(row.policy)]} | {tool}{shown} | {row.decision} |")
+    return "\n".join(lines) + "\n"

@@ -163,7 +163,7 @@ def test_verdicts_say_why() -> None:
 def test_presets() -> None:
     """``full`` allows all, ``read_only`` nothing that changes anything, ``workspace`` asks before it is left."""
     assert decision(preset("full"), "rm -rf /") == "allow"
-    looking = [
+    looking: list[tuple[str, dict[str, object]]] = [
         ("read", {"file_path": "a/b"}),
         ("search", {"mode": "grep", "query": "a/b"}),
         ("git", {"command": "log"}),
@@ -182,7 +182,7 @@ def test_presets() -> None:
     expected = {"read_only": ("allow", "deny", "deny"), "workspace": ("allow", "ask", "allow")}
     for name, decisions in expected.items():
         policy = compile_policy(preset(name))
-        groups = [looking, changing, inside]
+        groups: list[list[tuple[str, dict[str, object]]]] = [looking, changing, inside]
         for calls, wanted in zip(groups, decisions, strict=True):
             assert {explain(policy, tool, args, SHELL).decision for tool, args in calls} == {wanted}
     with pytest.raises(PolicyError, match="'workspace'"):

@@ -35,10 +35,13 @@ class PermissionPolicy(core.PermissionPolicy):
     """
 
     def explain(
-        self, tool: str, args: Mapping[str, object], workspace: str | os.PathLike[str] | None = None
+        self,
+        tool: str,
+        args: Mapping[str, object] | None = None,
+        workspace: str | os.PathLike[str] | None = None,
     ) -> JsonObject:
         """``{"decision", "list", "rule", "subject"}`` of a call, without running anything; see ``explain_call``."""
-        return explain_call(self, tool, args, workspace)
+        return explain_call(self, tool, args or {}, workspace)
 
 
 def explain_call(
