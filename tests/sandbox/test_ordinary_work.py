@@ -16,6 +16,8 @@ from sandboxhelp import Shell, missing, run
 from a3s_code.system.process import LocalProcesses
 from a3s_code.tools.bash import BashTool
 
+pytest_plugins = ["sandboxfixtures"]
+
 PATH_HERE = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 IDENTITY = "git -c user.name=a -c user.email=a@b"
 

@@ -15,6 +15,8 @@ from a3s_code.workspace.sandbox.policy import PolicyBuilder
 from a3s_code.workspace.sandbox.scratch import Scratch
 from a3s_code.workspace.sandbox.survey import MAX_DIRECTORIES, Survey
 
+pytest_plugins = ["sandboxfixtures"]
+
 
 @pytest.fixture
 def scratch(tmp_path: Path) -> Iterator[Scratch]:

@@ -20,6 +20,8 @@ from a3s_code.system.process import LocalProcesses
 from a3s_code.testing import ScriptedModel, Turn, call, text
 from a3s_code.workspace.sandbox.session import Native
 
+pytest_plugins = ["sandboxfixtures"]
+
 ESCALATED: dict[str, Any] = {"sandbox_permissions": "require_escalated", "justification": "needs the network"}
 
 
