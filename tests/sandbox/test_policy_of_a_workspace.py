@@ -248,6 +248,20 @@ async def test_a_workspace_in_a_credential_store_works(native_sandbox: None, out
     await shell.sandbox.aclose()
 
 
+async def test_a_home_as_workspace_works(native_sandbox: None, outside: Path) -> None:
+    """Where the workspace is the home, its stores stay hidden, one inside another too, and the rest is writable."""
+    home = outside / "home"
+    (home / ".docker" / ".aws").mkdir(parents=True)
+    (home / ".docker" / "key.pem").write_text("SECRET")
+    (home / ".claude").mkdir()
+    shell = Shell(home, {"HOME": str(home)})
+    result = await shell("touch made; cat .ssh/id_ed25519 .docker/key.pem .netrc; ls -A .docker .a3s")
+    assert (home / "made").exists()
+    assert "SECRET" not in result.output
+    assert result.metadata["sandbox"] == "native"
+    await shell.sandbox.aclose()
+
+
 def test_a_scratch_directory_lies_outside_the_workspace(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Temporary files inside the workspace would let a command change what confines it."""
     inside = workspace / "tmp"

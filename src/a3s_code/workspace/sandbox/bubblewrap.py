@@ -153,15 +153,16 @@ def _mounts(policy: SandboxPolicy, scratch: Scratch) -> list[tuple[str, list[str
     found = {path: ["--bind", path] for path in policy.writable}
     found |= {path: _read_only(path, scratch) for path in policy.read_only}
     found |= {path: _mask(path, policy, scratch) for path in policy.masked if os.path.exists(path)}
-    shown = [path for path in found if path in policy.writable or not _in_private(path, policy)]
+    shown = [path for path in found if path in policy.writable or not _is_hidden(path, policy)]
     return [(path, found[path]) for path in sorted(shown, key=lambda path: (path.count("/"), path))]
 
 
-def _in_private(path: str, policy: SandboxPolicy) -> bool:
-    """Whether the command's own ``/tmp`` already hides this."""
-    return path.startswith(tuple(f"{place}/" for place in PRIVATE)) and not any(
-        path.startswith(f"{root}/") for root in policy.writable
-    )
+def _is_hidden(path: str, policy: SandboxPolicy) -> bool:
+    """Whether the command's own ``/tmp``, or a masked directory around this, hides it already: the innermost place
+    around it decides."""
+    around = max((root for root in policy.writable if path.startswith(f"{root}/")), key=len, default="")
+    covers = (place for place in (*PRIVATE, *policy.masked) if path.startswith(f"{place}/"))
+    return any(len(cover) > len(around) for cover in covers)
 
 
 def _read_only(path: str, scratch: Scratch) -> list[str]:
