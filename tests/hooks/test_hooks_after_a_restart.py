@@ -15,7 +15,7 @@ from hookhelp import ANSWERED, Heard, Note, data, open_session, until
 from a3s_code import Agent, Session
 from a3s_code.testing import call
 
-SENT = {"text": "model"}
+SENT: dict[str, Any] = {"text": "model"}
 
 
 def to(text: str) -> Heard:
@@ -40,7 +40,7 @@ async def resumed(agent: Agent, workspace: Path, note: Note, hook: Heard | None)
     session = await open_session(agent, workspace, "done", tools=[note], **ANSWERED)
     if hook is not None:
         session.register_hook("x", "pre_tool_use", hook)
-    return session, asyncio.ensure_future(session.resume_run_async(session.runs()[0]["id"]))
+    return session, asyncio.ensure_future(session.resume_run_async(str(session.runs()[0]["id"])))
 
 
 @pytest.mark.parametrize("before", [None, "same"])
@@ -128,7 +128,7 @@ async def test_a_call_that_had_begun_when_its_process_died(agent: Agent, workspa
 
     session = await open_session(agent, workspace, "done", tools=[die])
     session.register_hook("x", "pre_tool_use", heard)
-    await session.resume_run_async(session.runs()[0]["id"], accept_changes=True)
+    await session.resume_run_async(str(session.runs()[0]["id"]), accept_changes=True)
     assert [p["args"] for p in heard.payloads] == [{"text": "model"}]
     (result,) = data(workspace, "tool.result")
     if answer["action"] == "block":

@@ -87,7 +87,9 @@ class PlayedTools:
         """The recorded verdict; of the second look when that is what comes next."""
         call = self._tape.call(name, args)
         judged = self._tape.next
-        return judged.verdict if isinstance(judged, CallJudged) and judged.call == call.id else call.verdict
+        if isinstance(judged, CallJudged) and (judged.call == call.id or judged.args == args):
+            return judged.verdict
+        return call.verdict
 
 
 class _PlayedTool:

@@ -24,6 +24,7 @@ from a3s_code.core.policy import ConfirmationPolicy
 from a3s_code.core.rules import Rules
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.parts import Governance, Labels, Limits, ModelSettings, Parts
+from a3s_code.engine.replay.hooks import PlayedHooks
 from a3s_code.engine.replay.players import Inline, PlayedBlobs, PlayedModel, PlayedTime, PlayedTools, played_workspace
 from a3s_code.engine.replay.stretches import Stretch, stretches
 from a3s_code.engine.replay.tape import Difference, Left, Tape
@@ -89,6 +90,7 @@ def _parts(header: Header, tape: Tape) -> Parts:
         model_settings=ModelSettings("replay"),
         system=str,
         toolbox=tools,
+        hooks=PlayedHooks(tape),
         judge=tools.judge,
         context=tape.context,
         rules=Rules(),

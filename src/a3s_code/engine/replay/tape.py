@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from a3s_code.core.codec import Header, Line, encode
 from a3s_code.core.content import Call, JsonObject
 from a3s_code.core.evidence import EVIDENCE
-from a3s_code.core.facts import Fact, FactData, ModelTurn, RunOpened, ToolResulted, ToolStarted
+from a3s_code.core.facts import CallJudged, Fact, FactData, ModelTurn, RunOpened, ToolResulted, ToolStarted
 from a3s_code.errors import StoreError
 from a3s_code.ports.log import Position
 
@@ -54,6 +54,7 @@ class Tape:
         self.results = {f.data.call: f.data for f in self._facts() if isinstance(f.data, ToolResulted)}
         self.starts = {f.data.call: f.data for f in self._facts() if isinstance(f.data, ToolStarted)}
         self._begun: set[str] = set()
+        self._judged: dict[str, JsonObject] = {}
         self._taken: list[Fact] = []
         self._asked = 0
         self._run_ids: list[str] = []
@@ -160,6 +161,8 @@ class Tape:
         match data:
             case ModelTurn():
                 self.turn = data
+            case CallJudged(call=call, args=args):
+                self._judged[call] = args
             case ToolStarted(call=call):
                 self._begun.add(call)
             case ToolResulted(call=call):
@@ -174,9 +177,16 @@ class Tape:
         """The call of the turn at hand with this name and these arguments; ``Left`` when there is none."""
         turn = self.next if isinstance(self.next, ModelTurn) else self.turn
         for call in turn.calls if turn else ():
-            if call.name == name and call.args == args:
-                return call
+            if call.name == name and args in (call.args, self._rewritten(call.id)):
+                return replace(call, args=args)
         raise self.left(f"the loop judges a call of '{name}' that the recorded turn doesn't have")
+
+    def _rewritten(self, call_id: str) -> JsonObject | None:
+        """What a hook made of the arguments, or is about to."""
+        judged = self.next
+        if isinstance(judged, CallJudged) and judged.call == call_id:
+            return judged.args
+        return self._judged.get(call_id)
 
     def refusal(self, call: Call) -> ToolResulted | None:
         """The recorded result of an allowed call that was refused before it began."""
