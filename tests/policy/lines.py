@@ -248,6 +248,12 @@ sudo $X
 env $X
 timeout $X rm -rf x
 env -u V* rm -rf x
+env A=$X ls
+sudo A=$X ls
+sudo -u$X rm -rf x
+sudo "-u$X" rm -rf x
+timeout -k$X 5 rm -rf x
+xargs -n $X echo
 ssh host "$X"
 su
 trap "$X" EXIT

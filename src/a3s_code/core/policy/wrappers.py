@@ -7,12 +7,13 @@ Known weakness: options that this table doesn't know are taken to have no value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
+from a3s_code.core.policy.argscan import Options, options, scan_options
 from a3s_code.core.policy.line import Body, Segment, Unknown, Word
 
 SHELLS: Final = frozenset("sh bash zsh dash ksh ash rbash mksh".split())
@@ -41,125 +42,37 @@ class Wrapped(msgspec.Struct, frozen=True):
     unknown: bool = False
 
 
-class _Options(msgspec.Struct, frozen=True):
-    """Options with a value, and how many operands stand before the program."""
-
-    short: str = ""
-    long: frozenset[str] = frozenset()
-    operands: int = 0
-    transparent: bool = True
-
-
-def _options(short: str, long: str = "", operands: int = 0, transparent: bool = True) -> _Options:
-    return _Options(short, frozenset(f"--{name}" for name in long.split()), operands, transparent)
-
-
-_SUDO: Final = _options(
+_SUDO: Final = options(
     "ugpChrtTUDR",
     "user group prompt close-from host role type command-timeout other-user chdir chroot",
     transparent=False,
 )
 _PREFIXES: Final = {
     "sudo": _SUDO,
-    "doas": _options("uCa", transparent=False),
-    "pkexec": _options("", "user", transparent=False),
-    "chroot": _options("", "userspec groups", 1, transparent=False),
-    "nohup": _options(""),
-    "nice": _options("n", "adjustment"),
-    "ionice": _options("cnpPu", "class classdata pid pgid uid"),
-    "timeout": _options("ks", "kill-after signal", 1),
-    "stdbuf": _options("ioe", "input output error"),
-    "setsid": _options(""),
-    "exec": _options("a"),
-    "command": _options(""),
-    "builtin": _options(""),
-    "time": _options("fo", "format output"),
-    "busybox": _options("", transparent=False),
-    "toybox": _options("", transparent=False),
-    "coproc": _options(""),
-    "!": _options(""),
+    "doas": options("uCa", transparent=False),
+    "pkexec": options("", "user", transparent=False),
+    "chroot": options("", "userspec groups", 1, transparent=False),
+    "nohup": options(""),
+    "nice": options("n", "adjustment"),
+    "ionice": options("cnpPu", "class classdata pid pgid uid"),
+    "timeout": options("ks", "kill-after signal", 1),
+    "stdbuf": options("ioe", "input output error"),
+    "setsid": options(""),
+    "exec": options("a"),
+    "command": options(""),
+    "builtin": options(""),
+    "time": options("fo", "format output"),
+    "busybox": options("", transparent=False),
+    "toybox": options("", transparent=False),
+    "coproc": options(""),
+    "!": options(""),
 }
-_ENV: Final = _options("uCSP", "unset chdir split-string")
-_XARGS: Final = _options("nPILsEda", "max-args max-procs max-lines arg-file delimiter eof max-chars process-slot-var")
-_SSH: Final = _options("bcDEeFIiJLlmOopQRSWwB", "", 1, transparent=False)
-_SHELL: Final = _options("oO", "rcfile init-file")
-_SU: Final = _options("cgGswT", "command group supp-group shell whitelist-environment")
-_SCRIPT: Final = _options("cEImoOBT", "command echo log-in log-out log-io log-timing output-limit logging-format")
-
-
-class _Scan(msgspec.Struct):
-    """Where the options end; what was seen of them."""
-
-    at: int
-    letters: str = ""
-    names: tuple[str, ...] = ()
-    values: dict[str, Word] = {}
-    unsure: bool = False
-    lost: bool = False
-
-    def value(self, name: str, words: Sequence[Word]) -> None:
-        """Takes the next word as a value; one that may be several words makes it unknown what follows."""
-        if self.at < len(words):
-            self.lost |= words[self.at].splits
-            self.values[name] = words[self.at]
-            self.at += 1
-
-
-def _scan(words: Sequence[Word], options: _Options, *, mixed: bool = False) -> _Scan:
-    """Reads options from the second word on, up to the first operand (with ``mixed``: all of them)."""
-    scan = _Scan(1, values={})
-    while scan.at < len(words):
-        word = words[scan.at]
-        text = word.text
-        if text is None:
-            if mixed and isinstance(word.segments[0], str) and not word.segments[0].startswith("-"):
-                scan.at += 1
-                continue
-            scan.unsure = isinstance(word.segments[0], Unknown) or word.segments[0].startswith("-")
-            return scan
-        if text == "--" or (text == "-" and options is _SHELL):
-            scan.at += 1
-            return scan
-        if not text.startswith("-") and not (text.startswith("+") and options is _SHELL):
-            if not mixed:
-                return scan
-            scan.at += 1
-        elif text.startswith("--"):
-            _long(scan, words, options)
-        elif text == "-" and not mixed:
-            return scan
-        else:
-            _short(scan, words, options)
-    return scan
-
-
-def _long(scan: _Scan, words: Sequence[Word], options: _Options) -> None:
-    text = words[scan.at].text or ""
-    name, equals, value = text.partition("=")
-    scan.at += 1
-    full = next((long for long in sorted(options.long) if long.startswith(name)), None) if len(name) > 2 else None
-    scan.names += (full or name,)
-    if full is None:
-        return
-    if equals:
-        scan.values[full] = Word(value, (value,))
-    else:
-        scan.value(full, words)
-
-
-def _short(scan: _Scan, words: Sequence[Word], options: _Options) -> None:
-    letters = (words[scan.at].text or "")[1:]
-    scan.at += 1
-    for position, letter in enumerate(letters):
-        scan.letters += letter
-        if letter in options.short:
-            rest = letters[position + 1 :]
-            if rest and options is not _SHELL:
-                scan.values[letter] = Word(rest, (rest,))
-                return
-            scan.value(letter, words)
-            if options is not _SHELL:
-                return
+_ENV: Final = options("uCSP", "unset chdir split-string")
+_XARGS: Final = options("nPILsEda", "max-args max-procs max-lines arg-file delimiter eof max-chars process-slot-var")
+_SSH: Final = options("bcDEeFIiJLlmOopQRSWwB", "", 1, transparent=False)
+_SHELL: Final = options("oO", "rcfile init-file", shell=True)
+_SU: Final = options("cgGswT", "command group supp-group shell whitelist-environment")
+_SCRIPT: Final = options("cEImoOBT", "command echo log-in log-out log-io log-timing output-limit logging-format")
 
 
 def unwrap(name: str, words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
@@ -178,7 +91,7 @@ def unwrap(name: str, words: tuple[Word, ...], body: Body | None) -> Wrapped | N
 
 def _prefix(name: str, words: tuple[Word, ...]) -> Wrapped | None:
     options = _PREFIXES[name]
-    scan = _scan(words, options)
+    scan = scan_options(words, options)
     if name == "command" and ("v" in scan.letters or "V" in scan.letters):
         return None
     at = scan.at
@@ -186,6 +99,7 @@ def _prefix(name: str, words: tuple[Word, ...]) -> Wrapped | None:
         scan.lost |= at < len(words) and words[at].splits
         at += 1
     while options is _SUDO and at < len(words) and _sets_variable(words[at]):
+        scan.lost |= words[at].splits
         at += 1
     return _program(words, at, options.transparent, scan.lost)
 
@@ -198,12 +112,13 @@ def _program(words: tuple[Word, ...], at: int, transparent: bool, lost: bool) ->
 
 
 def _env(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
-    scan = _scan(words, _ENV)
+    scan = scan_options(words, _ENV)
     at = scan.at
     transparent = at == 1
     if at < len(words) and words[at].text == "-":
         at, transparent = at + 1, False
     while at < len(words) and _sets_variable(words[at]):
+        scan.lost |= words[at].splits
         transparent &= HARMLESS.fullmatch(words[at].text or "") is not None
         at += 1
     text = scan.values.get("S") or scan.values.get("--split-string")
@@ -220,7 +135,7 @@ def _sets_variable(word: Word) -> bool:
 
 
 def _xargs(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
-    scan = _scan(words, _XARGS)
+    scan = scan_options(words, _XARGS)
     if scan.lost:
         return Wrapped(False, ELSEWHERE, unknown=True)
     if scan.at >= len(words):
@@ -271,7 +186,7 @@ def _filled(word: Word, sign: str, by: Unknown) -> Word:
 
 
 def _shell(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
-    scan = _scan(words, _SHELL)
+    scan = scan_options(words, _SHELL)
     if scan.unsure or scan.lost:
         return Wrapped(False, ELSEWHERE, unknown=True)
     operand = words[scan.at] if scan.at < len(words) else None
@@ -323,9 +238,9 @@ def _trap(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
     return Wrapped(False, len(words), texts=(given[0],))
 
 
-def _command_option(words: tuple[Word, ...], body: Body | None, options: _Options) -> Wrapped | None:
+def _command_option(words: tuple[Word, ...], body: Body | None, options: Options) -> Wrapped | None:
     """``su`` and ``script``: the text of ``-c``, or a shell on standard input."""
-    scan = _scan(words, options, mixed=True)
+    scan = scan_options(words, options, mixed=True)
     text = scan.values.get("c") or scan.values.get("--command")
     if text is None or scan.unsure or scan.lost:
         return _standard_input(body)
@@ -333,7 +248,7 @@ def _command_option(words: tuple[Word, ...], body: Body | None, options: _Option
 
 
 def _ssh(words: tuple[Word, ...], body: Body | None) -> Wrapped | None:
-    scan = _scan(words, _SSH)
+    scan = scan_options(words, _SSH)
     if scan.lost or (scan.unsure and words[scan.at].splits):
         return Wrapped(False, ELSEWHERE, unknown=True)
     rest = words[scan.at + 1 :]
