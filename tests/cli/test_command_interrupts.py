@@ -50,7 +50,8 @@ def test_the_second_interrupt_leaves_at_once_and_nothing_stays_behind(tmp_path: 
     """A command that ignores the first is killed with the program."""
     command = "trap '' TERM; echo $$ > pid; while :; do sleep 0.05; done"
     with provider(called(("bash", {"command": command}))) as server:
-        process = start(["run", "-w", str(tmp_path), "--json", "go"], tmp_path, **server.env)
+        on_host = {"A3S_CODE_ALLOW_PROCESS_HOST_SANDBOX": "1"}  # so that $$ is a process id outside too
+        process = start(["run", "-w", str(tmp_path), "--json", "go"], tmp_path, **server.env, **on_host)
         until(process, "tool_execution_start")
         while not (tmp_path / "pid").is_file() or not (tmp_path / "pid").read_text().strip():
             os.sched_yield()
