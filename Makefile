@@ -41,5 +41,5 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { echo "a3s_code needs Python 3.11 to 3.13, and '$(PYTHON)' is $$($(PYTHON) -V 2>&1): run make PYTHON=/path/to/python3"; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "'$(PYTHON)' can't make virtual environments: install its venv module (Debian, Ubuntu: apt install python3-venv)"; exit 1; }
 	@echo "making .venv" && $(PYTHON) -m venv .venv
-	@echo "installing what pyproject.toml names" && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev,cli]'
+	@echo "installing what pyproject.toml names" && $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev,cli,encryption,postgres]'
 	@touch $(STAMP)

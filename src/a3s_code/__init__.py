@@ -55,7 +55,10 @@ if TYPE_CHECKING:
     from a3s_code.ports.tool import ToolFailure as ToolFailure
     from a3s_code.ports.tool import ToolOutput as ToolOutput
     from a3s_code.ports.tool import ToolResult as ToolResult
+    from a3s_code.stores.file import FileSessionStore as FileSessionStore
     from a3s_code.stores.memory import MemorySessionStore as MemorySessionStore
+    from a3s_code.stores.postgres import PostgresSessionStore as PostgresSessionStore
+    from a3s_code.stores.sqlite import SqliteSessionStore as SqliteSessionStore
     from a3s_code.tools.schema import tool as tool
 
 _HOME = {
@@ -109,7 +112,10 @@ _HOME = {
         "ports.tool",
     ),
     "SessionStore": "ports.store",
+    "FileSessionStore": "stores.file",
     "MemorySessionStore": "stores.memory",
+    "PostgresSessionStore": "stores.postgres",
+    "SqliteSessionStore": "stores.sqlite",
     "tool": "tools.schema",
 }
 __all__ = sorted(_HOME)

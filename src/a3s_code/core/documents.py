@@ -160,6 +160,13 @@ class ControlReceipt(msgspec.Struct, frozen=True):
     detail: JsonObject = {}
 
 
+class _Listed(msgspec.Struct):
+    session_id: str
+    labels: dict[str, str] = {}
+    saved_ms: int = 0
+
+
+_read_listed: Final = msgspec.json.Decoder(_Listed).decode
 AnyDocument: TypeAlias = SessionSnapshot | CheckpointHeader | RunAdmission | WorkflowCheckpoint | Lease | Inbox
 D = TypeVar("D", SessionSnapshot, CheckpointHeader, RunAdmission, WorkflowCheckpoint, Lease, Inbox)
 
@@ -207,12 +214,26 @@ def decode(kind: type[D], data: bytes, where: str) -> D:
         raise _refused(f"{where} is damaged: {error}") from error
 
 
+def entry_of(data: bytes) -> SessionEntry | None:
+    """What a listing says of a snapshot, read without the rest; ``None`` when it can't be read."""
+    try:
+        read = _read_listed(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return SessionEntry(read.session_id, read.labels.get("tenant_id"), read.saved_ms, digest_of(data))
+
+
 def checked_id(value: str, what: str) -> str:
     """An id as it is stored. ``INVALID_REQUEST`` when it is empty, too long, or holds a NUL."""
     text = valid_text(value) if isinstance(value, str) else ""
     if not text or "\0" in text or len(text.encode()) > ID_BYTES:
         raise CodeError(f"a {what} id must be a text of 1 to {ID_BYTES} bytes without NUL", "INVALID_REQUEST")
     return str(text)
+
+
+def column_text(value: str | None) -> str | None:
+    """A text as a database's column holds it, next to the document that has it unchanged."""
+    return None if value is None else str(valid_text(value)).replace("\0", "\ufffd")
 
 
 def _plain(members: Json) -> bytes:

@@ -139,8 +139,9 @@ class SessionStore(Protocol):
         """``None`` while it waits."""
 
     def watch(self, after: str | None = None) -> AsyncIterator[StoreEvent]:
-        """Commit events from behind the cursor ``after`` (``None``: from now), without end; raises ``INVALID_REQUEST``
-        when the store has no ``watch``. "Now" is when the iterator is asked for its first event."""
+        """Commit events from behind the cursor ``after`` (``None``: from now), without end. "Now" is when the iterator
+        is asked for its first event. ``INVALID_REQUEST`` for a cursor that is none, and at once when the store has no
+        ``watch``."""
 
     def capabilities(self) -> StoreCapabilities: ...
 

@@ -19,7 +19,7 @@ from a3s_code.stores.transaction import About, Transaction
 
 class HoldingRules(RuleBase):
     async def acquire_lease(self, session_id: str, holder: str, ttl_ms: int) -> Lease:
-        session_id = checked_id(session_id, "session")
+        session_id, holder = checked_id(session_id, "session"), checked_id(holder, "holder")
         _positive(ttl_ms)
 
         async def rule(tx: Transaction) -> Lease:
@@ -43,7 +43,8 @@ class HoldingRules(RuleBase):
                 if at not in done and session_lock(lease.session_id) in tx.locked:
                     renewed = leasing.extended(await self._load(tx, Lease, lease.session_id), lease, until)
                     if renewed is not None:
-                        await tx.put("lease", lease.session_id, encode(renewed), About(lease.session_id))
+                        about = About(lease.session_id, renewal=True)
+                        await tx.put("lease", lease.session_id, encode(renewed), about)
                     done[at] = renewed
 
         names = sorted({session_lock(lease.session_id) for lease in leases})

@@ -21,6 +21,7 @@ from a3s_code.core.documents import (
     SessionSnapshot,
     WorkflowCheckpoint,
     checked_id,
+    column_text,
     decode,
     digest_of,
     encode,
@@ -95,7 +96,8 @@ class RuledStore(HoldingRules):
     ) -> list[SessionEntry]:
         if limit < 1:
             raise CodeError("limit must be 1 or more", "INVALID_REQUEST")
-        return await self._read(lambda tx: tx.page(tenant_id, after, limit))
+        tenant, behind = column_text(tenant_id), column_text(after)
+        return await self._read(lambda tx: tx.page(tenant, behind, limit))
 
     async def append_checkpoint(
         self, run_id: str, header: CheckpointHeader, facts: Sequence[bytes], epoch: Epoch = None
@@ -236,7 +238,10 @@ class RuledStore(HoldingRules):
 
     async def _save(self, tx: Transaction, snapshot: SessionSnapshot, session_id: str, data: bytes) -> str:
         await tx.put(
-            "session", session_id, data, About(session_id, snapshot.labels.get("tenant_id"), snapshot.saved_ms)
+            "session",
+            session_id,
+            data,
+            About(session_id, column_text(snapshot.labels.get("tenant_id")), snapshot.saved_ms),
         )
         await tx.emit("session.saved", session_id, "")
         return digest_of(data)

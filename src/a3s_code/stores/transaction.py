@@ -19,11 +19,12 @@ Kind: TypeAlias = Literal["session", "checkpoint", "run", "workflow", "lease", "
 
 
 class About(msgspec.Struct, frozen=True):
-    """What a backend may index of a document, besides its key."""
+    """What a backend may index of a document, besides its key. ``renewal`` says that a power cut may undo it."""
 
     session_id: str = ""
     tenant_id: str | None = None
     saved_ms: int = 0
+    renewal: bool = False
 
 
 class Transaction(Protocol):

@@ -1,0 +1,168 @@
+"""The file of a session's facts. In: rows. Out: the same rows, from an append-only file.
+
+One rule: each append is one block, ``{"before", "bytes", "sum"}`` on a line and then the raw log lines (sealed when the
+store is encrypted); a block that was cut is no part of the file and is cut off by the next append.
+Known weakness: the sums of all facts of up to 64 sessions are kept in memory, and read from the file at first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from a3s_code.core.branches import StoredFact
+from a3s_code.errors import StoreError
+from a3s_code.stores.disk import Disk, write_all
+from a3s_code.stores.file.cipher import Cipher, Plain
+
+_REMEMBERED: Final = 64
+
+
+class _Head(msgspec.Struct):
+    before: str
+    bytes: int
+    sum: str
+
+
+class _Line(msgspec.Struct):
+    seq: int
+    sum: str
+
+
+_read_head: Final = msgspec.json.Decoder(_Head).decode
+_read_line: Final = msgspec.json.Decoder(_Line).decode
+
+
+class _Known:
+    """What was read of a file so far: ``size`` bytes of whole blocks of the file ``inode``."""
+
+    def __init__(self, inode: int) -> None:
+        self.inode = inode
+        self.size = 0
+        self.sums: dict[int, list[str]] = {}
+
+    def add(self, row: StoredFact) -> None:
+        self.sums.setdefault(row.seq, []).append(row.sum)
+
+
+class FactFiles:
+    """The callers hold the session's lock, but for ``read``."""
+
+    def __init__(self, cipher: Plain | Cipher) -> None:
+        self._cipher = cipher
+        self._guard = threading.Lock()
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    def sums(self, disk: Disk, path: str) -> dict[int, list[str]]:
+        try:
+            fd = disk.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return {}
+        try:
+            return self._current(disk, fd, path).sums
+        finally:
+            disk.close(fd)
+
+    def read(self, disk: Disk, path: str) -> list[StoredFact]:
+        try:
+            fd = disk.open(path, os.O_RDONLY)
+        except FileNotFoundError:
+            return []
+        try:
+            return [row for rows, _ in self._blocks(disk, fd, path, 0, disk.stat(fd).st_size) for row in rows]
+        finally:
+            disk.close(fd)
+
+    def append(self, disk: Disk, path: str, rows: Sequence[StoredFact]) -> None:
+        """Returns once they are on the disk. A failure leaves the file at its last whole block."""
+        fd = disk.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        try:
+            known = self._current(disk, fd, path)
+            new = [row for row in rows if row.sum not in known.sums.get(row.seq, ())]
+            if not new:
+                return
+            if disk.stat(fd).st_size > known.size:
+                disk.truncate(fd, known.size)
+            block = self._sealed(new, path)
+            write_all(disk, fd, block)
+            disk.fdatasync(fd)
+            known.size += len(block)
+            for row in new:
+                known.add(row)
+        finally:
+            disk.close(fd)
+
+    def forget(self, path: str) -> None:
+        with self._guard:
+            self._known.pop(path, None)
+
+    def _current(self, disk: Disk, fd: int, path: str) -> _Known:
+        there = disk.stat(fd)
+        with self._guard:
+            known = self._known.get(path)
+            if known is None or known.inode != there.st_ino or known.size > there.st_size:
+                known = self._known[path] = _Known(there.st_ino)
+            self._known.move_to_end(path)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        for rows, end in self._blocks(disk, fd, path, known.size, there.st_size):
+            for row in rows:
+                known.add(row)
+            known.size = end
+        return known
+
+    def _sealed(self, rows: Sequence[StoredFact], path: str) -> bytes:
+        body = self._cipher.seal(b"\n".join(row.raw for row in rows), _place(path, rows[0].before))
+        head = msgspec.json.encode(_Head(rows[0].before, len(body), hashlib.sha256(body).hexdigest()))
+        return head + b"\n" + body + b"\n"
+
+    def _blocks(self, disk: Disk, fd: int, path: str, at: int, size: int) -> Iterator[tuple[list[StoredFact], int]]:
+        """Each whole block's rows and its end. ``StoreError`` names a file that is damaged before its end."""
+        data = _bytes(disk, fd, at, size)
+        start = 0
+        while (line_end := data.find(b"\n", start)) >= 0:
+            try:
+                head = _read_head(data[start:line_end])
+            except msgspec.DecodeError as error:
+                raise _damaged(path, at + start) from error
+            end = line_end + 1 + head.bytes
+            if end >= len(data):
+                return
+            body = data[line_end + 1 : end]
+            if hashlib.sha256(body).hexdigest() != head.sum or data[end : end + 1] != b"\n":
+                if end + 1 == len(data):
+                    return
+                raise _damaged(path, at + start)
+            yield _rows(self._cipher.open(body, _place(path, head.before), path), head.before), at + end + 1
+            start = end + 1
+
+
+def _rows(block: bytes, before: str) -> list[StoredFact]:
+    rows = []
+    for raw in block.split(b"\n"):
+        line = _read_line(raw)
+        rows.append(StoredFact(line.seq, line.sum, before, raw))
+        before = line.sum
+    return rows
+
+
+def _bytes(disk: Disk, fd: int, at: int, size: int) -> bytes:
+    parts = []
+    while at < size and (part := disk.read(fd, min(size - at, 1 << 24), at)):
+        parts.append(part)
+        at += len(part)
+    return b"".join(parts)
+
+
+def _place(path: str, before: str) -> str:
+    return f"{os.path.basename(path)} after {before}"
+
+
+def _damaged(path: str, offset: int) -> StoreError:
+    return StoreError(f"{path} is damaged at byte {offset}: it is not as it was written", "SERIALIZATION_ERROR")
