@@ -18,12 +18,14 @@ from a3s_code.core.policy.rules import normal_path
 from a3s_code.core.policy.subjects import Resolve, Subject
 from a3s_code.core.policy.verdict import Explained
 from a3s_code.errors import SessionConfigurationError
+from a3s_code.ports.shell import Shell as ShellParser
 from a3s_code.ports.tool import ToolFailure
 from a3s_code.ports.workspace import Workspace
 from a3s_code.tools.shell import BashGrammar
 from a3s_code.workspace.local import LocalWorkspace
 
-SHELL: Final = core.Shell(BashGrammar().parse)
+_GRAMMAR: Final[ShellParser] = BashGrammar()
+SHELL: Final = core.Shell(_GRAMMAR.parse)
 """One for the process: its sessions share what they know of the lines seen last."""
 FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 
