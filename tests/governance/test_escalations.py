@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from governed import ALLOW_ALL, asking, data, opened, until
@@ -17,7 +17,7 @@ class Pays:
 
     name = "pay"
     description = "Pays."
-    parameters: dict[str, Any] = {"type": "object", "properties": {"amount": {"type": "integer"}}}
+    parameters: ClassVar[dict[str, Any]] = {"type": "object", "properties": {"amount": {"type": "integer"}}}
 
     def __init__(self, answer: Any) -> None:
         self.answer = answer
@@ -69,7 +69,7 @@ async def test_an_approval_runs_it(agent: Agent, workspace: Path) -> None:
     await until(session.pending_confirmations)
     (waiting,) = session.pending_confirmations()
     assert (waiting["reason"], waiting["scope"], waiting["risk"]) == ("pays a lot", "account 1", "money")
-    await session.confirm_tool_use_async(waiting["tool_id"], True)
+    await session.confirm_tool_use_async(str(waiting["tool_id"]), True)
     assert [event.type async for event in stream][-1] == "agent_end"
     assert tool.paid == [500]
 

@@ -11,7 +11,7 @@ from governed import asking, data, one_call, opened, until
 
 from a3s_code import Agent, PermissionPolicy
 from a3s_code.core.protected import is_credential, is_protected
-from a3s_code.testing import calls
+from a3s_code.testing import call, calls
 
 PROTECTED = [
     ".git/config",
@@ -106,7 +106,7 @@ async def test_metadata_is_asked_once_and_says_what_for(agent: Agent, workspace:
             told = {name: event.payload[name] for name in ("tool_name", "reason", "scope", "risk")}
             assert told == {name: waiting[name] for name in told}
             assert told["scope"] == ".vscode/tasks.json"
-            assert await session.confirm_tool_use_async(waiting["tool_id"], True)
+            assert await session.confirm_tool_use_async(str(waiting["tool_id"]), True)
     assert [event.type for event in events].count("confirmation_required") == 1
     (call,) = data(workspace, "model.turn")[0].calls
     assert (call.verdict.decision, call.verdict.scope) == ("ask", ".vscode/tasks.json")
@@ -117,7 +117,7 @@ async def test_what_changes_no_metadata_is_not_asked(agent: Agent, workspace: Pa
     """Reading and dry runs of protected files are ordinary; a host's own write is its own affair."""
     (workspace / ".git").mkdir()
     (workspace / ".git/config").write_text("[core]\n")
-    edit = {"file_path": ".git/config", "old_string": "core", "new_string": "user", "dry_run": True}
+    edit: dict[str, Any] = {"file_path": ".git/config", "old_string": "core", "new_string": "user", "dry_run": True}
     session = await opened(agent, workspace, calls(("read", {"file_path": ".git/config"}), ("edit", edit)), "done")
     await session.send_async("go")
     assert [result.outcome for result in data(workspace, "tool.result")] == ["ok", "ok"]
@@ -204,7 +204,7 @@ async def test_searches_leave_credentials_out_and_count_them(agent: Agent, works
     os.link(workspace / ".env", workspace / "sub/alias")
     rules = PermissionPolicy(default_decision="allow", deny=["read(private.md)"])
     wanted = [("grep", "needle"), ("glob", "**/*"), ("bm25", "needle")]
-    script = calls(*[("search", {"mode": mode, "query": query}) for mode, query in wanted])
+    script = calls(*[call("search", {"mode": mode, "query": query}) for mode, query in wanted])
     session = await opened(agent, workspace, script, "done", permission_policy=rules)
     await session.send_async("go")
     for result in data(workspace, "tool.result"):
@@ -218,7 +218,7 @@ async def test_searches_leave_credentials_out_and_count_them(agent: Agent, works
 async def test_a_search_of_a_credential_file_finds_nothing(agent: Agent, workspace: Path) -> None:
     """Naming the file as ``path`` is no way around; ``credential_policy="off"`` is."""
     (workspace / ".env").write_text("needle\n")
-    search = {"mode": "grep", "query": "needle", "path": ".env"}
+    search: dict[str, Any] = {"mode": "grep", "query": "needle", "path": ".env"}
     result = await one_call(agent, workspace, "search", search)
     assert result.output == "No matches found for pattern: needle"
     again = await opened(agent, workspace, calls(("search", search)), "x", session_id="t", credential_policy="off")
@@ -269,7 +269,7 @@ async def test_a_link_that_appears_while_a_call_waits(agent: Agent, workspace: P
     stream = session.stream("go")
     await until(session.pending_confirmations)
     os.link(workspace / "a", workspace / "b")
-    await session.confirm_tool_use_async(session.pending_confirmations()[0]["tool_id"], True)
+    await session.confirm_tool_use_async(str(session.pending_confirmations()[0]["tool_id"]), True)
     assert [event.type async for event in stream][-1] == "agent_end"
     (result,) = data(workspace, "tool.result")
     assert (result.metadata["error"]["type"], (workspace / "b").read_text()) == ("hard_link", "old\n")

@@ -45,9 +45,13 @@ def _cut(text: str) -> int:
     if len(text) - cut > LONG_LINE:
         blank = text.rfind(" ", cut, len(text) - _KEPT_BACK)
         cut = blank + 1 if blank > 0 else cut
-    begun = [key.start() for key in KEY_BEGINS.finditer(text)][-1:]
-    if begun and KEY_ENDS.search(text, begun[0]) is None:
-        cut = min(cut, begun[0])
+    at = 0
+    while (key := KEY_BEGINS.search(text, at, cut)) is not None:
+        end = KEY_ENDS.search(text, key.end())
+        if end is None or end.end() > cut:
+            cut = key.start()
+            break
+        at = end.end()
     if not cut and len(text) > MOST:
         return len(text) - _KEPT_BACK
     return cut
