@@ -56,6 +56,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "**Without one everything is allowed**",
         "confirmation_policy": "a `ConfirmationPolicy` or a mapping: calls that ask are parked for you",
         "budget_guard": "an object that is asked before each model and tool call; see [budgets](budgets.md)",
+        "hooks": "a list of mappings, each a hook as `register_hook` takes it; see [hooks](hooks.md)",
         "budget_guard_timeout_ms": "how long it may think; no answer is a refusal",
         "sandbox": 'what commands run in: `"native"`, or `"host"` for none; see [the sandbox](sandbox.md)',
         "allow_process_host_sandbox": 'the same as `sandbox="host"`',
