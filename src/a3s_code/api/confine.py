@@ -55,6 +55,11 @@ def _host(options: SessionOptions, environ: Mapping[str, str]) -> str | None:
         return 'sandbox="host" was chosen: commands run as the host\'s own'
     if options.allow_process_host_sandbox:
         return "allow_process_host_sandbox was chosen: commands run as the host's own"
+    return host_by_variable(environ)
+
+
+def host_by_variable(environ: Mapping[str, str]) -> str | None:
+    """Why commands run as the host's own whatever a session's options say; ``None`` when they don't."""
     if environ.get(VARIABLE, "").strip().lower() in _YES:
         return f"{VARIABLE} is set: commands run as the host's own"
     return None

@@ -97,7 +97,7 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
     client = options.llm_client or _client(shared.providers, provider, model)
     specs = tools.specs()
     hooks = _hooks(shared, options)
-    judging = Judging(options.permissions(), place, lambda: False)
+    judging = Judging(options.permissions(), place, _commands_ask_themselves)
     parts = Parts(
         session_id=session_id,
         labels=Labels(options.tenant_id, options.principal, options.agent_template_id, options.correlation_id),
@@ -134,6 +134,12 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
         shared.home.adopt(options.budget_guard)
         engine.guard.set(options.budget_guard, options.budget_guard_timeout_ms)
     return Built(engine, hooks, (*_not_yet(shared.config, options), *instructions.warnings))
+
+
+def _commands_ask_themselves() -> bool:
+    """The preset ``workspace`` allows ``bash`` in a sandbox. Where none works the tool's own escalation asks, or the
+    command is refused (tools.md §3.7); a host that chose to run commands without one has decided already."""
+    return True
 
 
 def _model(config: CodeConfig, name: str | None, options: SessionOptions) -> tuple[ProviderConfig, ModelConfig]:
