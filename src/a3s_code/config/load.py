@@ -81,28 +81,28 @@ def default_config(environ: Mapping[str, str]) -> CodeConfig:
 
 def _source(source: str | os.PathLike[str]) -> Source:
     if isinstance(source, os.PathLike):
-        return _file(os.fspath(source))
+        return read_source(os.fspath(source))
     if not isinstance(source, str):
         raise ConfigError(f"expected ACL text or a path, found a {type(source).__name__}")
     line = source.strip()
     if line.endswith(".acl") and "\n" not in line:
-        return _file(line)
+        return read_source(line)
     text = Source("<acl text>", source.removeprefix("\ufeff"))
     if _BARE.fullmatch(line):
         raise text.error(0, "expected ACL text, or a path: a Path object, or one line that ends in .acl")
     return text
 
 
-def _file(name: str) -> Source:
-    """The file's text. Bytes that are no UTF-8 are an error at their place."""
+def read_source(name: str, what: str = "ACL file") -> Source:
+    """The file's text. Bytes that are no UTF-8 are an error at their place; errors call the file ``what``."""
     try:
         with Path(name).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a path"
-        raise ConfigError(f"{name}:1:1: expected a readable ACL file: {reason}") from None
+        raise ConfigError(f"{name}:1:1: expected a readable {what}: {reason}") from None
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"{name}:1:1: expected an ACL file of at most {MAX_BYTES} bytes")
+        raise ConfigError(f"{name}:1:1: expected the {what} to have at most {MAX_BYTES} bytes")
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
