@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from a3s_code.api.agent import Agent
 from a3s_code.api.session import Session
+from a3s_code.cli.asking import Answers, answers_for
 from a3s_code.cli.found import find_session
+from a3s_code.cli.governed import NOBODY, Governed, governed
 from a3s_code.cli.main import told
 from a3s_code.cli.render import choose_renderer
-from a3s_code.cli.run import watch
+from a3s_code.cli.run import WAITS, leave_open, watch
 from a3s_code.cli.setup import Setup, command_line, notice, open_session, set_up, tell, workspace_of
 from a3s_code.cli.words import clean, count
 from a3s_code.errors import CodeError
@@ -49,30 +51,37 @@ def go(args: argparse.Namespace) -> int:
     workspace = workspace_of(args.workspace)
     session_id = find_session(workspace, args.session) if args.session else None
     setup = set_up(workspace, args.config, args.model, os.environ)
+    rights = governed(args, os.environ)
     tell(setup)
     try:
-        return asyncio.run(_chat(setup, session_id, choose_lines()))
+        return asyncio.run(_chat(setup, rights, session_id, choose_lines()))
     except asyncio.CancelledError:
         return 130
 
 
-async def _chat(setup: Setup, session_id: str | None, lines: Lines) -> int:
+async def _chat(setup: Setup, rights: Governed, session_id: str | None, lines: Lines) -> int:
     async with await Agent.create_from_config_async(setup.config) as agent:
-        talk = Talk(agent, setup, await open_session(agent, setup, session_id))
+        talk = Talk(agent, setup, rights, await open_session(agent, setup, session_id, rights.options()))
         talk.greet()
         while (line := await lines.read()) is not None and await talk.take(line):
             continue
         talk.leave()
-    return 0
+    return WAITS if talk.waits else 0
 
 
 class Talk:
-    """One session at a time."""
+    """One session at a time. ``waits`` says that its run was left open, waiting for an answer."""
 
-    def __init__(self, agent: Agent, setup: Setup, session: Session) -> None:
+    def __init__(self, agent: Agent, setup: Setup, rights: Governed, session: Session) -> None:
         self._agent = agent
         self._setup = setup
+        self._rights = rights
+        self._use(session)
+        self.waits = False
+
+    def _use(self, session: Session) -> None:
         self._session = session
+        self._answers: Answers = answers_for(session, self._rights)
 
     def greet(self) -> None:
         model = self._setup.model or self._setup.config.default_model
@@ -81,8 +90,9 @@ class Talk:
         print(f"{model} in {self._setup.workspace}, session {self._session.session_id}{more}. /help for help.")
 
     def leave(self) -> None:
-        if self._session.runs():
-            again = command_line("chat", "--session", self._session.session_id, workspace=self._setup.workspace)
+        if self._session.runs() and not self.waits:
+            words = ("chat", "--session", self._session.session_id, *self._rights.words)
+            again = command_line(*words, workspace=self._setup.workspace)
             notice(f"go on with `{again}`")
 
     async def take(self, line: str) -> bool:
@@ -98,23 +108,30 @@ class Talk:
                 self._history()
             case "/new":
                 await self._session.close_async()
-                self._session = await open_session(self._agent, self._setup, None)
+                self._use(await open_session(self._agent, self._setup, None, self._rights.options()))
                 self.greet()
             case word if word.startswith("/") and word[1:].isalpha():
                 print(f"there is no command {word}; /help lists them")
             case _:
-                await self._send(line)
+                return await self._send(line)
         return True
 
-    async def _send(self, prompt: str) -> None:
-        """A run that fails is told by its events; one that can't begin by its error."""
+    async def _send(self, prompt: str) -> bool:
+        """A run that fails is told by its events; one that can't begin by its error. False when the person left it
+        unanswered."""
         try:
             events = await self._session.stream_async(prompt)
         except CodeError as error:
             print(told(error), file=sys.stderr)
-            return
+            return True
         with choose_renderer(sys.stdout) as renderer:
-            await watch(events, self._session, renderer)
+            watched = await watch(events, self._session, renderer, self._answers)
+        if watched.refused:
+            notice(NOBODY)
+        if watched.code == WAITS:
+            self.waits = True
+            await leave_open(self._session, self._setup.workspace, self._rights)
+        return not self.waits
 
     def _history(self) -> None:
         said = [m for m in self._session.history() if m["role"] in ("user", "assistant") and m["content"]]

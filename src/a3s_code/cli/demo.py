@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from a3s_code.api.agent import Agent
+from a3s_code.cli.asking import Nobody
 from a3s_code.cli.log import show, verify
 from a3s_code.cli.narrate import Event
 from a3s_code.cli.render import choose_renderer
@@ -53,9 +54,10 @@ async def _demo(directory: Path) -> int:
             _head(f'a3s-code run "{prompt}"')
             answers: list[str] = []
             with choose_renderer(sys.stdout) as renderer:
-                code = await watch(_overheard(await session.stream_async(prompt), answers), session, renderer)
-            if code:
-                return code
+                events = _overheard(await session.stream_async(prompt), answers)
+                watched = await watch(events, session, renderer, Nobody())
+            if watched.code:
+                return watched.code
             missing += [word for word in wanted if word not in "".join(answers)]
     path = log_path(str(directory), session.session_id)
     _head(f"a3s-code log show {session.session_id}   (its first {_FIRST_FACTS} facts)")

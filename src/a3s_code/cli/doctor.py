@@ -22,6 +22,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from a3s_code.api.confine import VARIABLE, host_by_variable
 from a3s_code.cli.setup import NO_KEY, set_up, workspace_of
 from a3s_code.cli.words import one_line
 from a3s_code.config.model import CodeConfig, ProviderConfig
@@ -151,11 +152,15 @@ async def _programs(environ: Mapping[str, str]) -> list[Check]:
 
 
 async def _sandbox(environ: Mapping[str, str]) -> Check:
-    """Tried with a real command, as a session does it."""
+    """What is active for a model's commands. Tried with a real command, as a session does it."""
+    if (chosen := host_by_variable(environ)) is not None:
+        fix = f"unset {VARIABLE} unless commands can do no harm here"
+        return Check("programs", "sandbox", "note", f"none: {chosen}", fix)
     state = await native(LocalProcesses(), environ).state()
     if state.kind == "native":
-        return Check("programs", "sandbox", "ok", state.reason)
-    return Check("programs", "sandbox", "note", state.reason, "until then a model's commands are refused")
+        return Check("programs", "sandbox", "ok", f"active: {state.reason}")
+    fix = "until then each command of a model asks on a terminal, and is refused without one"
+    return Check("programs", "sandbox", "note", f"none: {state.reason}", fix)
 
 
 async def _program(name: str, fix: str, environ: Mapping[str, str]) -> Check:

@@ -55,15 +55,15 @@ class Found(msgspec.Struct):
 
 def sessions_in(workspace: Path) -> list[Found]:
     """The last one that was used comes first."""
-    return sorted((read_session(path) for path in _logs(workspace)), key=lambda found: (-found.last_ms, found.id))
+    return sorted((read_session(path) for path in logs_in(workspace)), key=lambda found: (-found.last_ms, found.id))
 
 
-def _logs(workspace: Path) -> list[str]:
+def logs_in(workspace: Path) -> list[str]:
     return [str(path) for path in sorted((workspace / ".a3s" / DIRECTORY).glob("*.jsonl"))]
 
 
 def read_session(path: str) -> Found:
-    found = Found(Path(path).stem, path, runs=[], holder=_holder(path))
+    found = Found(Path(path).stem, path, runs=[], holder=holder_of(path))
     book = RunBook(found.id, _EVERYTHING)
     view = View()
     try:
@@ -79,7 +79,18 @@ def read_session(path: str) -> Found:
     return found
 
 
-def _holder(path: str) -> int | None:
+def read_view(path: str) -> View | None:
+    """What the log comes to; ``None`` for one that can't be read."""
+    view = View()
+    try:
+        for line in read_log(path):
+            view = fold(view, line.fact)
+    except CodeError:
+        return None
+    return view
+
+
+def holder_of(path: str) -> int | None:
     """The process that writes the log, by the file beside it, if it lives on this machine."""
     with contextlib.suppress(OSError, msgspec.DecodeError, KeyError, TypeError):
         said = msgspec.json.decode(Path(path.removesuffix(".jsonl") + ".lock").read_bytes())
@@ -93,7 +104,7 @@ def find_session(workspace: Path, given: str) -> str:
     """The id that ``given`` is, or that begins with it; ``INVALID_REQUEST`` unless there is exactly one."""
     if os.path.exists(log_path(str(workspace), given)):
         return given
-    known = [_id_of(path) for path in _logs(workspace)]
+    known = [id_of(path) for path in logs_in(workspace)]
     begin = [name for name in known if len(given) >= _SHORTEST_PREFIX and name.startswith(given)]
     if len(begin) == 1:
         return begin[0]
@@ -104,7 +115,7 @@ def find_session(workspace: Path, given: str) -> str:
     raise CodeError(f"there is no session {given!r} in {workspace}; {hint}", "INVALID_REQUEST")
 
 
-def _id_of(path: str) -> str:
+def id_of(path: str) -> str:
     try:
         return read_header(path).session_id
     except CodeError:

@@ -1,6 +1,7 @@
 """The command ``a3s-code``. In: arguments. Out: what the command prints, and an exit code.
 
-Exit codes: 0 good, 1 the run failed or something was found wrong, 2 bad usage or configuration, 130 interrupted.
+Exit codes: 0 good, 1 the run failed or something was found wrong, 2 bad usage or configuration, 3 something
+waits for an answer (``policy explain``: it asks), 4 denied (``policy explain``), 130 interrupted.
 
 One rule: each command is a module of its own, loaded when it is called; an error of the runtime is one sentence.
 Known weakness: none known.
@@ -22,10 +23,11 @@ EPILOG: Final = (
     "Without --config the file agent.acl or .a3s/agent.acl of the workspace is used, else OPENAI_API_KEY or "
     "ANTHROPIC_API_KEY, else the offline model."
 )
+_PRESETS: Final = ("workspace", "read_only", "full")
 _USAGE: Final = frozenset({"CONFIG_ERROR", "SESSION_CONFIGURATION_ERROR", "INVALID_REQUEST", "SESSION_MISMATCH"})
 _WHAT_TO_DO: Final = {
     "SESSION_BUSY": "Wait until that has ended, or begin another session (leave --session out)",
-    "CONTEXT_ERROR": "Ask again in the same session with a new prompt instead of --resume",
+    "CONTEXT_ERROR": "Give the options that the run began with (--policy, --model), or a prompt instead of --resume",
     "LLM_ERROR": "`a3s-code doctor` shows which keys are found",
     "INTERNAL_ERROR": "This is a fault of a3s-code: please report it",
 }
@@ -68,6 +70,9 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _run(commands.add_parser("run", help="send one prompt and watch the run", epilog=EPILOG))
     _chat(commands.add_parser("chat", help="talk to an agent", epilog=EPILOG))
+    _pending(commands.add_parser("pending", help="list what waits for an answer"))
+    _answer(commands.add_parser("answer", help="answer what waits in a session whose program is gone"))
+    _policy(commands.add_parser("policy", help="what a policy decides about a command or a call, and why"))
     _sessions(commands.add_parser("sessions", help="list the sessions of a workspace"))
     _runs(commands.add_parser("runs", help="list the runs of a session"))
     _log(commands.add_parser("log", help="look at, check, mend or replay a session's log"))
@@ -91,6 +96,32 @@ def _chat(chat: argparse.ArgumentParser) -> None:
     chat.set_defaults(module="chat")
     _where(chat)
     _agent(chat)
+
+
+def _pending(pending: argparse.ArgumentParser) -> None:
+    pending.set_defaults(module="pending")
+    pending.add_argument("session", nargs="?", help="only this session's: its id, or its first letters")
+    _where(pending)
+    pending.add_argument("--json", action="store_true", help="one JSON object a call or question")
+
+
+def _answer(answer: argparse.ArgumentParser) -> None:
+    answer.set_defaults(module="answer")
+    answer.add_argument("session", help="the session's id, or its first letters")
+    answer.add_argument("call", help="the call's id as `pending` lists it, or its first letters")
+    answer.add_argument("answer", help="yes or no for a call; the text, or an option's number, for a question")
+    answer.add_argument("--reason", metavar="TEXT", help="what the model is told with yes or no")
+    _where(answer)
+
+
+def _policy(policy: argparse.ArgumentParser) -> None:
+    policy.set_defaults(module="policy")
+    policy.add_argument("action", choices=("explain",), help="explain says what is decided, without running anything")
+    policy.add_argument("call", metavar="CMD", help="a command line; with --tool its path, URL or JSON arguments")
+    policy.add_argument("--tool", default="bash", metavar="NAME", help="the tool that is called (default: bash)")
+    _where(policy)
+    _which_policy(policy)
+    policy.add_argument("--json", action="store_true", help="one JSON object")
 
 
 def _sessions(sessions: argparse.ArgumentParser) -> None:
@@ -134,6 +165,24 @@ def _agent(command: argparse.ArgumentParser) -> None:
     command.add_argument("--model", metavar="PROVIDER/MODEL", help="a declared model (default: the configured one)")
     command.add_argument("--config", metavar="FILE", help="an ACL file")
     command.add_argument("--session", metavar="ID", help="go on with this session of the workspace")
+    _which_policy(command)
+    command.add_argument("--yes", action="store_true", help="approve everything that asks")
+    command.add_argument(
+        "--sandbox", choices=("native", "host"), help="host runs commands without a sandbox (default: native)"
+    )
+
+
+def _which_policy(command: argparse.ArgumentParser) -> None:
+    choice = command.add_mutually_exclusive_group()
+    choice.add_argument(
+        "--policy",
+        choices=_PRESETS,
+        help="workspace: what stays inside it runs, the rest asks; read_only: nothing that changes anything; "
+        "full: everything runs (default: workspace)",
+    )
+    choice.add_argument(
+        "--policy-file", metavar="FILE", help="rules of your own: deny, ask, allow, default_decision, as ACL or JSON"
+    )
 
 
 if __name__ == "__main__":

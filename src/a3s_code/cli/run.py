@@ -12,18 +12,31 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from a3s_code.api.agent import Agent
 from a3s_code.api.result import AgentResult
 from a3s_code.api.session import Session
 from a3s_code.api.stream import EventStream
+from a3s_code.cli.asking import PARKS, Answers, answers_for
 from a3s_code.cli.found import find_session
+from a3s_code.cli.governed import NOBODY, Governed, governed
 from a3s_code.cli.interrupts import Interrupts
 from a3s_code.cli.narrate import Event
 from a3s_code.cli.render import Renderer, choose_renderer
 from a3s_code.cli.setup import Setup, command_line, notice, open_session, set_up, tell, workspace_of
+from a3s_code.cli.waiting import say_what_waits
 from a3s_code.errors import CodeError
+
+WAITS = 3
+"""The exit code of a run that was left open because something of it waits for an answer."""
+
+
+class Watched(NamedTuple):
+    """How a run ended for who watched it. ``refused`` says that a call was refused because nobody could be asked."""
+
+    code: int
+    refused: bool
 
 
 class Stoppable(Protocol):
@@ -35,11 +48,12 @@ def go(args: argparse.Namespace) -> int:
     prompt = _prompt(args)
     session_id = find_session(workspace, args.session) if args.session else None
     setup = set_up(workspace, args.config, args.model, os.environ)
+    rights = governed(args, os.environ)
     attachments = [{"path": str(Path(name).absolute())} for name in args.attach]
     if not args.json:
         tell(setup)
     try:
-        return asyncio.run(_run(args, setup, session_id, prompt, attachments))
+        return asyncio.run(_run(args, setup, rights, session_id, prompt, attachments))
     except asyncio.CancelledError:
         return 130
 
@@ -58,10 +72,15 @@ def _prompt(args: argparse.Namespace) -> str:
 
 
 async def _run(
-    args: argparse.Namespace, setup: Setup, session_id: str | None, prompt: str, attachments: list[dict[str, str]]
+    args: argparse.Namespace,
+    setup: Setup,
+    rights: Governed,
+    session_id: str | None,
+    prompt: str,
+    attachments: list[dict[str, str]],
 ) -> int:
     async with await Agent.create_from_config_async(setup.config) as agent:
-        session = await open_session(agent, setup, session_id, quiet=args.json)
+        session = await open_session(agent, setup, session_id, rights.options(), quiet=args.json)
         if args.resume:
             events = await _resumed(session)
             if events is None:
@@ -70,10 +89,15 @@ async def _run(
         else:
             events = await session.stream_async(prompt, attachments=attachments or None)
         with choose_renderer(sys.stdout, as_json=args.json) as renderer:
-            code = await watch(events, session, renderer)
+            watched = await watch(events, session, renderer, answers_for(session, rights))
+        if watched.code == WAITS:
+            await leave_open(session, setup.workspace, rights)
+            return WAITS
     if not args.json:
-        _say_how_to_go_on(session.session_id, setup.workspace, code)
-    return code
+        if watched.refused:
+            notice(NOBODY)
+        _say_how_to_go_on(session.session_id, setup.workspace, rights, watched.code)
+    return watched.code
 
 
 async def _resumed(session: Session) -> EventStream | None:
@@ -84,12 +108,15 @@ async def _resumed(session: Session) -> EventStream | None:
     return None if isinstance(started, AgentResult) else started
 
 
-async def watch(events: AsyncIterator[Event], run: Stoppable, renderer: Renderer) -> int:
-    """Shows a run to its end and gives its exit code. The first Ctrl-C interrupts it, the second leaves."""
-    code = 1
+async def watch(events: AsyncIterator[Event], run: Stoppable, renderer: Renderer, answers: Answers) -> Watched:
+    """Shows a run to its end, asking what it asks, and gives its exit code; ``WAITS`` when nobody answered. The first
+    Ctrl-C interrupts the run, the second leaves."""
+    code, refused = 1, False
+    answers.begin()
 
     def interrupt() -> None:
         renderer.close()
+        answers.interrupt()
         notice("interrupting (Ctrl-C again leaves at once)")
         run.cancel()
 
@@ -98,13 +125,33 @@ async def watch(events: AsyncIterator[Event], run: Stoppable, renderer: Renderer
             renderer.render(event)
             if event.type == "agent_end":
                 code = 130 if event.payload.get("stop_reason") == "cancelled" else 0
-    return interrupts.code or code
+            elif event.type == "tool_end":
+                refused = refused or _nobody_was_asked(event)
+            elif event.type in PARKS:
+                renderer.close()
+                if await answers.take(event) == "left":
+                    code = WAITS
+                    break
+    return Watched(interrupts.code or code, refused)
 
 
-def _say_how_to_go_on(session_id: str, workspace: Path, code: int) -> None:
-    again = command_line("run", "--session", session_id, workspace=workspace)
+def _nobody_was_asked(event: Event) -> bool:
+    metadata = event.payload.get("metadata")
+    error = metadata.get("error") if isinstance(metadata, dict) else None
+    return isinstance(error, dict) and error.get("type") == "confirmation_unavailable"
+
+
+async def leave_open(session: Session, workspace: Path, rights: Governed) -> None:
+    """Closes the session while its run waits, so that the run stays open in the log, and says how to answer."""
+    waiting = [*session.pending_confirmations(), *session.pending_questions()]
+    await session.close_async()
+    say_what_waits(session.session_id, waiting, workspace, rights.words)
+
+
+def _say_how_to_go_on(session_id: str, workspace: Path, rights: Governed, code: int) -> None:
+    again = command_line("run", "--session", session_id, *rights.words, workspace=workspace)
     if code == 1:
-        resume = command_line("run", "--resume", "--session", session_id, workspace=workspace)
+        resume = command_line("run", "--resume", "--session", session_id, *rights.words, workspace=workspace)
         notice(f"session {session_id}: try the rest again with `{resume}`, or ask something else with `{again} PROMPT`")
     else:
         notice(f'session {session_id}: go on with `{again} "..."`')

@@ -96,8 +96,10 @@ def tell(setup: Setup) -> None:
         notice(NO_KEY)
 
 
-async def open_session(agent: Agent, setup: Setup, session_id: str | None, *, quiet: bool = False) -> Session:
-    options = {**LIMITS, "model": setup.model, "session_id": session_id}
+async def open_session(
+    agent: Agent, setup: Setup, session_id: str | None, governance: Mapping[str, Any], *, quiet: bool = False
+) -> Session:
+    options = {**LIMITS, **governance, "model": setup.model, "session_id": session_id}
     session = await agent.session_async(setup.workspace, {k: v for k, v in options.items() if v or k in LIMITS})
     if session.init_warning and not quiet:
         notice(session.init_warning)
