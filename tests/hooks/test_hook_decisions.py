@@ -319,6 +319,8 @@ async def test_without_a_decision_the_confirmation_goes_on(agent: Agent, workspa
     result = data(other, "tool.result")[0]
     assert result.metadata["error"]["type"] == "confirmation_unavailable"
     assert "confirmation_policy" in result.output
+    direct = await session.governed_tool_async("note", {"text": "x"})
+    assert (direct.error_kind, direct.output) == ("confirmation_unavailable", result.output)
 
 
 async def test_a_tools_own_demand_still_asks(agent: Agent, workspace: Path) -> None:
@@ -340,3 +342,39 @@ async def test_a_tools_own_demand_still_asks(agent: Agent, workspace: Path) -> N
     assert await session.confirm_tool_use_async("c", True)
     await running
     assert note.calls == [{"text": "x"}]
+
+
+async def test_a_hook_asked_by_nobody_is_not_waited_for(agent: Agent, workspace: Path) -> None:
+    """A permission_request hook that is gone when its call comes up leaves the refusal, never a run that waits."""
+    script = [call("note", {"text": "x"}, id="c")], "done"
+    session = await open_session(agent, workspace, *script, tools=[Note()], **ASKING)
+    session.register_hook("x", "permission_request", Heard({"decision": "allow"}))
+    session.register_hook("y", "post_reasoning", Heard(lambda event: session.unregister_hook("x") and None))
+    assert (await session.send_async("go")).text == "done"
+    assert data(workspace, "tool.result")[0].metadata["error"]["type"] == "confirmation_unavailable"
+
+
+async def test_a_denied_prompt_forgets_no_call(agent: Agent, workspace: Path) -> None:
+    """Hooks are asked once about a call of a parked run, though a prompt was denied meanwhile."""
+    note, heard = Note(), Heard()
+    script = [call("note", {"text": "x"}, id="c")], "done"
+    session = await open_session(agent, workspace, *script, tools=[note], **ANSWERED)
+    session.register_hook("x", "pre_tool_use", heard)
+    session.register_hook("y", "pre_prompt", Heard(lambda event: BLOCK if heard.events else None))
+    running = asyncio.ensure_future(session.send_async("go"))
+    await until(session.pending_confirmations)
+    with pytest.raises(CodeError):
+        await session.send_async("again")
+    assert await session.confirm_tool_use_async("c", True)
+    await running
+    assert len(heard.events) == 1
+
+
+async def test_a_prompt_is_asked_about_once_for_each_run(agent: Agent, workspace: Path) -> None:
+    """A call with an id that an earlier run had is a new call to the hooks of the next one."""
+    heard = Heard()
+    session = await open_session(agent, workspace, [call("ls", {})], "one", [call("ls", {})], "two")
+    session.register_hook("x", "pre_tool_use", heard)
+    await session.send_async("go")
+    await session.send_async("go on")
+    assert [event["turn_id"] for event in heard.events] == ["turn-1", "turn-3"]

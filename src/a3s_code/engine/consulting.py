@@ -73,14 +73,14 @@ async def settled(run: ActiveRun, calls: tuple[Call, ...]) -> bool:
     at = run.view.seq
     for call in calls:
         state = run.view.call(call.id)
-        if state is None or not state.must_ask or not call.verdict.rules or call.id in run.published:
+        if state is None or not state.must_ask or call.id in run.published:
             continue
         key = (call.id, state.digest)
-        if run.firing.wants("permission_request") and key not in run.firing.asked:
+        if call.verdict.rules and run.firing.wants("permission_request") and key not in run.firing.asked:
             run.firing.asked.add(key)
             if await _settle(run, state):
                 continue
-        if call.verdict.kind == "confirmation_unavailable":
+        if not run.rules.can_ask and call.verdict.kind == "confirmation_unavailable":
             run.append(CallJudged(call.id, call.args, _nobody(call)))
     return run.view.seq != at
 

@@ -86,6 +86,11 @@ class Firing:
             with suppress(Interrupted):
                 await token.guard(self.hooks.tell(event, about, payload))
 
+    def forget_calls(self) -> None:
+        """A new prompt: every call before it has its result."""
+        self.consulted.clear()
+        self.asked.clear()
+
     def filled_in(self, tool: str, args: JsonObject) -> JsonObject:
         """The arguments with defaults, as every hook sees them."""
         registered = self._parts.toolbox.get(tool)

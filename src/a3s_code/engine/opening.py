@@ -80,8 +80,6 @@ async def asked(
     """The prompt as the hooks leave it; ``HookDenied`` when one refuses it. When ``token`` fires the run begins as it
     is, to end at once."""
     await session_start(firing, parts)
-    firing.consulted.clear()
-    firing.asked.clear()
     length = len(view.messages if prompt.messages is None else prompt.messages)
     try:
         with firing.inside():

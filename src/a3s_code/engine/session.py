@@ -172,6 +172,8 @@ class EngineSession:
         run.traces = self.book.traces
         run.owner = self.owner()
         self.active = run
+        if opened.resumes is None:
+            self.firing.forget_calls()
         self.firing.turn_of = lambda run_id: turn_of(run)[0] if run_id == run.id else None
         return run
 
@@ -322,6 +324,7 @@ class EngineSession:
         shortened."""
         self.check_open()
         await session_start(self.firing, self.parts)
+        self.check_open()
         invocation = self.kernel.host_call(name, args, origin, self.token.child())
         with self.firing.inside():
             result = result_of(invocation, await self.kernel.invoke(invocation), whole=whole)

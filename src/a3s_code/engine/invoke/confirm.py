@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from a3s_code.core import project
 from a3s_code.core.content import Call, JsonObject, Verdict
 from a3s_code.core.digest import args_digest
+from a3s_code.core.policy.confirmation import answerable
 from a3s_code.engine.firing import Firing
 from a3s_code.engine.invoke.admission import refused_by
 from a3s_code.engine.invoke.hooked import confirming
@@ -64,7 +65,7 @@ class Confirmations:
         """Waits for an answer to this call; ``None`` lets it run."""
         policy = self._parts.governance.confirmations
         if policy is None:
-            return refused_by(replace(verdict, decision="deny", kind="confirmation_unavailable"))
+            return refused_by(answerable(None, inv.name, verdict))
         request = self._waiting[inv.id] = _Request(inv, verdict, self._parts.env.now_ms())
         inv.token.on_cancel(request.withdraw)
         inv.announce(project.asked(request.call, verdict.reason))
