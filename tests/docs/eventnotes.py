@@ -20,8 +20,15 @@ EVENTS: Final[dict[str, tuple[str, str]]] = {
     "tool_output_delta": ("a running tool prints", "`id`, `name`, `text`"),
     "tool_end": ("a call has its result", "`id`, `name`, `output`, `exit_code`, `metadata`, `took_ms`"),
     "permission_denied": ("a call was refused; its `tool_end` follows", "`id`, `name`, `args`, `reason`"),
-    "confirmation_required": ("a call is parked until you answer", "`tool_id`, `tool_name`, `args`, `reason`"),
+    "confirmation_required": (
+        "a call waits for your answer; see [approvals](approvals.md)",
+        "`tool_id`, `tool_name`, `args`, `reason`; `scope`, `risk` and `permission` where there are any",
+    ),
     "confirmation_received": ("you answered", "`tool_id`, `approved`, `reason`"),
+    "confirmation_timeout": (
+        "nobody answered a call that can't wait in the log",
+        "`tool_id`, `action_taken`: `reject` or `auto_approve`",
+    ),
     "user_question": (
         "the model asks you something, through a tool of yours called `ask_user`",
         "`tool_id`, `question`, `options`",

@@ -47,6 +47,8 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "max_execution_time_ms": "working time of a run; waiting for an answer doesn't count",
         "continuation_enabled": "ask a model that stopped early to go on",
         "max_continuation_turns": "how often in a row",
+        "artifact_store_limits": "how many whole outputs are kept in memory for `get_artifact`; a mapping or "
+        "`ArtifactStoreLimits`",
         "retention_limits": "how many runs, events and traces are kept in memory; a mapping or "
         "`SessionRetentionLimits`",
     },
@@ -54,7 +56,11 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "permission_policy": "which calls run, ask or are refused: a `PermissionPolicy`, a mapping, or a preset's name; "
         "see [writing a policy](writing-a-policy.md). "
         "**Without one everything is allowed**",
-        "confirmation_policy": "a `ConfirmationPolicy` or a mapping: calls that ask are parked for you",
+        "confirmation_policy": "a `ConfirmationPolicy` or a mapping: calls that ask are parked for you; see "
+        "[approvals](approvals.md)",
+        "credential_policy": 'what a model\'s call that names a credential file does: `"ask"`, `"deny"` or `"off"`',
+        "security_provider": "an object with `sanitize(text)`, like `DefaultSecurityProvider()`: what leaves a run passes "
+        "it; see [the threat model](threat-model.md)",
         "budget_guard": "an object that is asked before each model and tool call; see [budgets](budgets.md)",
         "hooks": "a list of mappings, each a hook as `register_hook` takes it; see [hooks](hooks.md)",
         "budget_guard_timeout_ms": "how long it may think; no answer is a refusal",
@@ -71,6 +77,8 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Tools": {
         "tools": "your own functions or tool objects; see [tools](tools.md)",
+        "tool_result_transform_policy": "how long outputs are shortened: a mapping or a `ToolResultTransformPolicy`; see "
+        "[tools](tools.md)",
     },
     "Accepted, without effect in this version": {
         "auto_compact_threshold": "belongs to compaction",
