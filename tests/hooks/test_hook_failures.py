@@ -14,6 +14,7 @@ import pytest
 from hookhelp import ANSWERED, Heard, Note, data, open_session, until
 
 from a3s_code import Agent, CodeError, HookDenied, SessionBusy, SessionClosed
+from a3s_code.engine import firing
 from a3s_code.testing import call
 
 
@@ -358,3 +359,55 @@ def test_both_faces_have_the_methods_and_plain_ones_dont_wait(workspace: Path) -
     assert [name.split("_")[0] for name in heard] == ["a3s-code-callback", "a3s-code"]
     assert threading.current_thread() is threading.main_thread()
     assert sys.exc_info() == (None, None, None)
+
+
+async def test_a_deaf_budget_guard_is_given_up_too(agent: Agent, workspace: Path) -> None:
+    """Guards are called with the same patience as hooks: one that swallows its cancellation has denied."""
+    release = asyncio.Event()
+
+    class Deaf:
+        async def check_before_tool(self, session_id: str, tool_name: str) -> None:
+            while not release.is_set():
+                try:
+                    await release.wait()
+                except asyncio.CancelledError:
+                    continue
+
+    note = Note()
+    session = await open_session(agent, workspace, tools=[note], budget_guard=Deaf(), budget_guard_timeout_ms=20)
+    result = await session.tool_async("note", {"text": "x"})
+    assert result.error_kind == "budget_exhausted"
+    assert "no answer within 20 ms" in result.output
+    assert note.calls == []
+    release.set()
+
+
+async def test_a_hook_on_a_session_that_closes_is_hurried(
+    agent: Agent, workspace: Path, monkeypatch: pytest.MonkeyPatch, blocked: threading.Event
+) -> None:
+    """session_end gets five seconds a handler, whatever its own timeout; then close() goes on."""
+    monkeypatch.setattr(firing, "LAST_PATIENCE_MS", 20)
+    session = await open_session(agent, workspace)
+    session.register_hook("slow", "session_end", lambda: blocked.wait())
+    await session.tool_async("ls")
+    await session.close_async()
+    assert [line["outcome"] for line in session.trace_events() if line["type"] == "hook"] == ["timeout"]
+
+
+async def test_a_guarded_call_of_a_tool_is_cancelled_while_its_hook_hangs(
+    agent: Agent, workspace: Path, blocked: threading.Event
+) -> None:
+    """A host's own call ends as cancelled when its session closes under a hook that hangs."""
+    began, note = threading.Event(), Note()
+
+    def hang(event: Any) -> None:
+        began.set()
+        blocked.wait()
+
+    session = await open_session(agent, workspace, tools=[note])
+    session.register_hook("slow", "pre_tool_use", hang)
+    running = asyncio.ensure_future(session.tool_async("note", {"text": "x"}))
+    await until(began.is_set)
+    await session.close_async()
+    assert (await running).error_kind == "cancelled"
+    assert note.calls == []
