@@ -173,10 +173,10 @@ D = TypeVar("D", SessionSnapshot, CheckpointHeader, RunAdmission, WorkflowCheckp
 
 def encode(document: AnyDocument) -> bytes:
     """``StoreError`` (``SERIALIZATION_ERROR``) for what is no JSON."""
-    members: dict[str, Any] = {field: getattr(document, field) for field in document.__struct_fields__}
-    members = document.more | members | {"schema_version": VERSION}
-    for ours in ("more", "digest"):
-        members.pop(ours, None)
+    members: dict[str, Any] = dict(document.more)
+    members.update((field, getattr(document, field)) for field in document.__struct_fields__ if field != "more")
+    members["schema_version"] = VERSION
+    members.pop("digest", None)
     try:
         body = _plain(members)[:-1]
     except (TypeError, ValueError, RecursionError, OverflowError) as error:

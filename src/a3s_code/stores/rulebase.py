@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from a3s_code.core import leasing
 from a3s_code.core.documents import (
+    AnyDocument,
     CheckpointHeader,
     D,
     Inbox,
@@ -19,8 +20,10 @@ from a3s_code.core.documents import (
     RunAdmission,
     SessionSnapshot,
     WorkflowCheckpoint,
+    checked_id,
     decode,
 )
+from a3s_code.errors import StoreError
 from a3s_code.ports.store import Epoch
 from a3s_code.stores.transaction import Backend, Kind, Rule, Transaction
 
@@ -34,6 +37,16 @@ KINDS: Final[dict[type[Any], Kind]] = {
     Lease: "lease",
     Inbox: "inbox",
 }
+
+
+def key_of(document: AnyDocument) -> str:
+    match document:
+        case CheckpointHeader() | RunAdmission():
+            return document.run_id
+        case WorkflowCheckpoint():
+            return document.workflow_id
+        case _:
+            return document.session_id
 
 
 def session_lock(session_id: str) -> str:
@@ -61,7 +74,16 @@ class RuleBase:
     async def _load(self, tx: Transaction, what: type[D], key: str) -> D | None:
         kind = KINDS[what]
         data = await tx.get(kind, key)
-        return None if data is None else decode(what, data, self._where(kind, key))
+        return None if data is None else self._decode(what, data, key)
+
+    def _decode(self, what: type[D], data: bytes, key: str) -> D:
+        """``StoreError`` also for the document of another id, which a file system that ignores case may give."""
+        where = self._where(KINDS[what], key)
+        document = decode(what, data, where)
+        found = key_of(document)
+        if checked_id(found, "document") != key:
+            raise StoreError(f"{where} is damaged: it is that of {found!r}", "SERIALIZATION_ERROR")
+        return document
 
     async def _fence(self, tx: Transaction, session_id: str, epoch: Epoch) -> None:
         if epoch is not None:

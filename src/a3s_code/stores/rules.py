@@ -67,8 +67,7 @@ class RuledStore(HoldingRules):
     async def load_snapshot(self, session_id: str) -> SessionSnapshot | None:
         session_id = checked_id(session_id, "session")
         data = await self._read(lambda tx: tx.get("session", session_id))
-        where = self._where("session", session_id)
-        return None if data is None else await self._backend.off_loop(decode, SessionSnapshot, data, where)
+        return None if data is None else await self._backend.off_loop(self._decode, SessionSnapshot, data, session_id)
 
     async def delete_session(self, session_id: str, epoch: Epoch = None) -> bool:
         session_id = checked_id(session_id, "session")
@@ -135,13 +134,11 @@ class RuledStore(HoldingRules):
 
     async def load_checkpoint(self, run_id: str) -> Checkpoint | None:
         run_id = checked_id(run_id, "run")
-        where = self._where("checkpoint", run_id)
 
         async def rule(tx: Transaction) -> tuple[CheckpointHeader, list[branches.StoredFact]] | None:
-            data = await tx.get("checkpoint", run_id)
-            if data is None:
+            header = await self._load(tx, CheckpointHeader, run_id)
+            if header is None:
                 return None
-            header = decode(CheckpointHeader, data, where)
             return header, await tx.facts(checked_id(header.session_id, "session"), header.seq)
 
         found = await self._read(rule)
@@ -153,6 +150,7 @@ class RuledStore(HoldingRules):
             return Checkpoint(header, lines)
         if await self._read(rule) != found:  # deleted, or deleted and made anew, between header and facts
             return await self.load_checkpoint(run_id)
+        where = self._where("checkpoint", run_id)
         raise StoreError(f"{where} is damaged: facts before number {header.seq} are missing", "SERIALIZATION_ERROR")
 
     async def delete_checkpoint(self, run_id: str, epoch: Epoch = None) -> bool:

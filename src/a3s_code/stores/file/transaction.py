@@ -104,7 +104,9 @@ class FileTransaction:
         for key, name in sorted(self._sessions()):
             if after is not None and key <= after:
                 continue
-            entry = self._entry(name) or SessionEntry(key, None, 0, "")
+            entry = self._entry(name)
+            if entry is None or entry.session_id != key:
+                entry = SessionEntry(key, None, 0, "")
             if tenant_id in (None, entry.tenant_id):
                 page.append(entry)
                 if len(page) == limit:

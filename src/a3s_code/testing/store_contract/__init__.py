@@ -10,6 +10,7 @@ that object). Needs no test runner: ``await check_store(make_store)``; or one te
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeAlias
 
@@ -23,10 +24,11 @@ __all__ = ["CHECKS", "Check", "MakeStore", "check_store", "run_check"]
 
 
 async def run_check(check: Check, make_store: MakeStore) -> None:
-    """Raises ``AssertionError`` saying what the store got wrong."""
+    """Raises ``AssertionError`` saying what the store got wrong, ``TimeoutError`` after a minute."""
     handles = Handles(make_store)
     try:
-        await check(handles)
+        async with asyncio.timeout(60):
+            await check(handles)
     finally:
         await handles.close()
 

@@ -111,11 +111,12 @@ async def nothing_slips_past_a_takeover(c: Handles) -> None:
     """While a holder writes without end and another takes the lease over, nothing is written after the takeover."""
     store, other, session = await c.open(), await c.open(), c.name()
     mine = await store.acquire_lease(session, "mine", LONG)
+    over = False
 
     async def write() -> None:
-        number = 0
-        while True:
-            number += 1
+        number = late = 0
+        while late <= 20:
+            number, late = number + 1, late + over
             await store.save_snapshot(SessionSnapshot(session_id=session, saved_ms=number), epoch=mine.epoch)
 
     writing = [asyncio.create_task(write()) for _ in range(3)]  # noqa: TID251  awaited right below
@@ -123,6 +124,7 @@ async def nothing_slips_past_a_takeover(c: Handles) -> None:
         await asyncio.wait(writing, timeout=0)
     await other.release(mine)
     await other.acquire_lease(session, "theirs", LONG)
+    over = True
     seen = await other.load_snapshot(session)
     ended = await asyncio.gather(*writing, return_exceptions=True)
     same([type(each) for each in ended], [LeaseLost] * 3, "how the writers ended")

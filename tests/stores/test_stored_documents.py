@@ -1,0 +1,178 @@
+"""What stores keep can be read by every later version, and nothing else is read as if it were that."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from storedsamples import DATA, SAMPLES, STORY
+from storehelp import AnyStore
+
+from a3s_code.core.branches import StoredFact, walk
+from a3s_code.core.documents import AnyDocument, decode, digest_of, encode
+from a3s_code.errors import CodeError, StoreError
+from a3s_code.ports.store import Checkpoint, CheckpointHeader, SessionSnapshot
+from a3s_code.stores.file import FileSessionStore
+from a3s_code.stores.transaction import About, Kind, Transaction
+
+SESSION = "golden/λ"
+DOCUMENTS = [pytest.param(name, document, id=name) for name, document in SAMPLES.items()]
+
+
+@pytest.mark.parametrize(("name", "document"), DOCUMENTS)
+def test_a_document_of_version_1_is_read_as_it_was_meant(name: str, document: AnyDocument) -> None:
+    """A file that the first version wrote gives the document it was made from, and is written again byte by byte."""
+    data = (DATA / f"{name}-v1.json").read_bytes()
+    read = decode(type(document), data, name)  # type: ignore[type-var]  # one of the kinds, as each sample is
+    if isinstance(document, SessionSnapshot):
+        document = msgspec.structs.replace(document, digest=digest_of(data))
+    assert read == document
+    assert encode(read) == data
+
+
+async def test_a_file_store_of_version_1_is_read(tmp_path: Path) -> None:
+    """A directory that the first version wrote gives every document that is in it."""
+    shutil.copytree(DATA / "file-store", tmp_path / "store")
+    store = FileSessionStore(tmp_path / "store")
+    snapshot = await store.load_snapshot("golden/λ")
+    assert snapshot is not None
+    assert msgspec.structs.replace(snapshot, digest="") == SAMPLES["snapshot"]
+    assert await store.load_checkpoint("r1") == Checkpoint(header(), STORY.lines)
+    run = await store.load_run("r1")
+    assert run is not None
+    assert run.record == {"id": "r1", "status": "completed"}
+    assert await store.load_workflow("w1") == SAMPLES["workflow"]
+    receipt = await store.load_receipt("golden/λ", "q1")
+    assert receipt is not None
+    assert receipt.state == "applied"
+    assert [entry.session_id for entry in await store.list_sessions("acme")] == ["golden/λ"]
+    await store.close()
+
+
+def header() -> CheckpointHeader:
+    found = SAMPLES["checkpoint"]
+    assert isinstance(found, CheckpointHeader)
+    return found
+
+
+def test_the_digest_is_that_of_the_canonical_content() -> None:
+    """The digest is the SHA-256 of the sorted, compact JSON without it, so that others can compute it."""
+    data = encode(SAMPLES["snapshot"])
+    members = json.loads(data)
+    digest = members.pop("digest")
+    plain = json.dumps(members, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert digest == hashlib.sha256(plain.encode()[:-1]).hexdigest()
+
+
+async def plant(store: AnyStore, kind: Kind, key: str, data: bytes) -> None:
+    """Puts bytes where a store keeps a document."""
+
+    async def rule(tx: Transaction) -> None:
+        await tx.put(kind, key, data, About("s"))
+
+    await store._backend.transact(("session:s", "run:r"), rule)
+
+
+def sealed(data: bytes, old: bytes, new: bytes) -> bytes:
+    """The document with other content and the digest of that."""
+    body = data[: data.rindex(b',"digest"')].replace(old, new, 1)
+    assert body not in data
+    return b'%b,"digest":"%b"}' % (body, hashlib.sha256(body).hexdigest().encode())
+
+
+def newer(document: AnyDocument) -> bytes:
+    """The document as a version 2 might write it."""
+    return encode(document).replace(b'"schema_version":1', b'"schema_version":2')
+
+
+async def test_a_newer_document_is_refused_and_left_alone(make_store: Callable[[], AnyStore]) -> None:
+    """A document of a later schema is SERIALIZATION_ERROR from whatever reads it, names its place, and stays."""
+    store = make_store()
+    for kind, key, call in (
+        ("session", SESSION, lambda: store.load_snapshot(SESSION)),
+        ("checkpoint", "r1", lambda: store.load_checkpoint("r1")),
+        ("run", "r1", lambda: store.load_run("r1")),
+        ("workflow", "w1", lambda: store.load_workflow("w1")),
+        ("lease", SESSION, lambda: store.acquire_lease(SESSION, "h", 1000)),
+        ("inbox", SESSION, lambda: store.load_receipt(SESSION, "q")),
+    ):
+        document = SAMPLES["snapshot" if kind == "session" else kind]
+        await plant(store, kind, key, newer(document))  # type: ignore[arg-type]  # the names above are kinds
+        for _ in range(2):
+            with pytest.raises(StoreError, match=r"has schema version 2, .* use a newer a3s_code") as caught:
+                await call()
+            assert caught.value.code == "SERIALIZATION_ERROR"
+            assert f"{kind} '{key}'" in str(caught.value)
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "how", ["cut", "edited", "no JSON", "no object", "wrong member", "another session", "no digest"]
+)
+async def test_a_damaged_snapshot_is_named_and_left_alone(how: str, make_store: Callable[[], AnyStore]) -> None:
+    """A snapshot that is not as it was written is SERIALIZATION_ERROR naming its place, again and again."""
+    store, good = make_store(), encode(SAMPLES["snapshot"])
+    bad = {
+        "cut": good[:-9],
+        "edited": good.replace(b"gpt-x", b"gpt-y"),
+        "no JSON": b"\x80\x04\x95cos\nsystem\n.",
+        "no object": b"[1]",
+        "wrong member": sealed(good, b'"saved_ms":', b'"saved_ms":"x","y":'),
+        "another session": sealed(good, b'"session_id":"golden', b'"session_id":"molten'),
+        "no digest": good[: good.rindex(b',"digest"')] + b"}",
+    }[how]
+    await store.save_snapshot(SessionSnapshot(session_id="other"))
+    await plant(store, "session", SESSION, bad)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="is damaged") as caught:
+            await store.load_snapshot(SESSION)
+        assert caught.value.code == "SERIALIZATION_ERROR"
+        if isinstance(store, FileSessionStore):
+            assert "/v1/sessions/id_Z29sZGVuL867.json" in str(caught.value)
+    assert [entry.session_id for entry in await store.list_sessions()] == [SESSION, "other"]
+    assert await store.load_snapshot("other") is not None
+    await store.close()
+
+
+def test_what_is_no_json_is_refused() -> None:
+    """A snapshot that can't be plain JSON is SERIALIZATION_ERROR before anything is written."""
+    endless: list[object] = []
+    endless.append(endless)
+    for bad in (object(), endless):
+        with pytest.raises(StoreError) as caught:
+            encode(SessionSnapshot(session_id="s", options={"bad": bad}))  # type: ignore[dict-item]  # that is the point
+        assert caught.value.code == "SERIALIZATION_ERROR"
+
+
+def test_half_characters_become_whole() -> None:
+    """Text that is no Unicode is stored with U+FFFD, so that no snapshot fails over it."""
+    data = encode(SessionSnapshot(session_id="s", model="a\ud800b"))
+    assert decode(SessionSnapshot, data, "here").model == "a\ufffdb"
+
+
+def test_a_log_with_a_missing_fact_is_no_log() -> None:
+    """Facts are only given back as a whole: with one missing there is no log."""
+    rows = [StoredFact(n, f"s{n}", f"s{n - 1}" if n > 1 else "", b"%d" % n) for n in (1, 2, 3)]
+    assert walk(rows, 3, "s3") == [b"1", b"2", b"3"]
+    assert walk([rows[0], rows[2]], 3, "s3") is None
+
+
+async def test_ids_are_checked_before_anything_is_opened(make_store: Callable[[], AnyStore]) -> None:
+    """An id that can't be one is INVALID_REQUEST from every method that takes one."""
+    store = make_store()
+    for work in (
+        store.load_snapshot(""),
+        store.save_snapshot(SessionSnapshot(session_id="a\0b")),
+        store.load_checkpoint("x" * 1001),
+        store.acquire_lease("s", "", 1000),
+        store.list_sessions(limit=0),
+    ):
+        with pytest.raises(CodeError) as caught:
+            await work
+        assert caught.value.code == "INVALID_REQUEST"
+    await store.close()
