@@ -111,8 +111,8 @@ def rule_words(found: Mapping[str, Any]) -> str:
     """``ask bash(git push*)``, or that no rule decided."""
     listed, rule = text_of(found, "list"), text_of(found, "rule")
     if rule:
-        return f"{listed} {visible(rule)}"
-    return "the policy is off" if listed == "disabled" else "none; the policy's default"
+        return f"{listed} {visible(rule)}{' (could match)' if found.get('possible') else ''}"
+    return "the policy is off" if listed == "disabled" else "none; the default"
 
 
 def parts_table(parts: Sequence[JsonObject]) -> list[list[str]]:
@@ -121,6 +121,5 @@ def parts_table(parts: Sequence[JsonObject]) -> list[list[str]]:
     for part in parts:
         shown = visible(str(part.get("part") or part["subject"]))
         matched = visible(str(part["subject"]))
-        rule = rule_words(part) + (" (could match)" if part.get("possible") else "")
-        rows.append([shown, str(part["decision"]), rule, "" if matched == shown else matched])
+        rows.append([shown, str(part["decision"]), rule_words(part), "" if matched == shown else matched])
     return rows

@@ -3,7 +3,7 @@
 Exit codes: 0 allow, 3 ask, 4 deny.
 
 One rule: what is said here is what a session would decide, made by the same code; nothing is run.
-Known weakness: what the tool itself or a guarded path demands is asked on top of the policy, and isn't known here.
+Known weakness: what a tool itself demands is asked on top of the policy, and isn't known here.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from a3s_code.api.policy import explain_call, explain_parts
 from a3s_code.cli.asked import parts_table, rule_words, visible
 from a3s_code.cli.governed import policy_of
 from a3s_code.cli.setup import workspace_of
+from a3s_code.cli.standing import guarded
 from a3s_code.cli.table import table_lines
 from a3s_code.core.content import JsonObject
 from a3s_code.core.policy import needs_sandbox
@@ -30,9 +31,10 @@ from a3s_code.system.process import LocalProcesses
 from a3s_code.workspace.sandbox.session import native
 
 CODES: Final = {"allow": 0, "ask": 3, "deny": 4}
+_PATH_TOOLS: Final = ("read", "write", "edit", "patch", "download")
 _ARGUMENT: Final = {
     "bash": "command",
-    **dict.fromkeys(("read", "write", "edit", "patch", "download"), "file_path"),
+    **dict.fromkeys(_PATH_TOOLS, "file_path"),
     "ls": "path",
     "git": "command",
     "web_fetch": "url",
@@ -45,15 +47,17 @@ def go(args: argparse.Namespace) -> int:
     policy, _ = policy_of(args, os.environ)
     call = _arguments(args.tool, args.call)
     sandboxed = not needs_sandbox(policy) or args.tool != "bash" or asyncio.run(_has_a_place(os.environ))
-    found = explain_call(policy, args.tool, call, workspace, sandboxed=sandboxed)
     parts = explain_parts(policy, args.tool, call, workspace, sandboxed=sandboxed)
+    found = explain_call(policy, args.tool, call, workspace, sandboxed=sandboxed)
     if args.json:
         print(msgspec.json.encode({**found, "parts": parts}).decode())
     else:
         for line in _lines(found, parts):
             print(line)
         if not sandboxed:
-            print("no sandbox works here, so a command that would be allowed inside one asks; see `a3s-code doctor`")
+            print("\nno sandbox works here, so a command that would be allowed inside one asks; see `a3s-code doctor`")
+        if args.tool in _PATH_TOOLS and guarded(workspace, call):
+            print("\nthe path is guarded: a model's call is asked about, or refused, whatever the policy allows")
     return CODES[str(found["decision"])]
 
 

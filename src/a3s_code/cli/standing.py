@@ -61,7 +61,7 @@ def _rule(policy: PermissionPolicy, workspace: Path, tool: str, args: Mapping[st
     """The one rule that asks, when there is one and nothing but a rule asks."""
     if args.get("env") or args.get("sandbox_permissions", "use_default") != "use_default":
         return None
-    if _guarded(workspace, args):
+    if guarded(workspace, args):
         return None
     asking = [part for part in explain_parts(policy, tool, args, workspace) if part["decision"] == "ask"]
     rules = {(part["list"], part["rule"]) for part in asking}
@@ -71,8 +71,8 @@ def _rule(policy: PermissionPolicy, workspace: Path, tool: str, args: Mapping[st
     return Standing(tool, str(listed), rule) if isinstance(rule, str) else None
 
 
-def _guarded(workspace: Path, args: Mapping[str, Json]) -> bool:
-    """Whether a path of the call is one that is asked about whatever the rules say."""
+def guarded(workspace: Path, args: Mapping[str, Json]) -> bool:
+    """Whether a path of the call is one that may be asked about, or refused, whatever the rules say."""
     files = args.get("files")
     paths = [args.get("file_path"), args.get("path")]
     paths += [file.get("path") for file in files if isinstance(file, dict)] if isinstance(files, list) else []
