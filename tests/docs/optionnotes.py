@@ -55,7 +55,7 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
     "Governance": {
         "permission_policy": "which calls run, ask or are refused: a `PermissionPolicy`, a mapping, or a preset's name; "
         "see [writing a policy](writing-a-policy.md). "
-        "**Without one everything is allowed**",
+        "Without one the preset `\"workspace\"`",
         "confirmation_policy": "a `ConfirmationPolicy` or a mapping: calls that ask are parked for you; see "
         "[approvals](approvals.md)",
         "credential_policy": 'what a model\'s call that names a credential file does: `"ask"`, `"deny"` or `"off"`',

@@ -6,7 +6,7 @@ import asyncio
 import tracemalloc
 from pathlib import Path
 
-from commands import bash
+from childcommands import bash
 
 
 async def test_deltas_arrive_as_they_are_read(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from commands import ENV, bash, is_alive, pid_in
+from childcommands import ENV, bash, is_alive, pid_in
 
 from a3s_code.ports.process import ProcessOutcome
 from a3s_code.system.process import LocalProcesses

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, dataclass_trans
 
 from a3s_code.api.option_checks import CHECKS, SLOTS, check_field, nearest, snake
 from a3s_code.core.content import Json
-from a3s_code.core.policy import ConfirmationPolicy, PermissionPolicy
+from a3s_code.core.policy import ConfirmationPolicy, PermissionPolicy, preset
 from a3s_code.core.projection import ToolResultTransformPolicy
 from a3s_code.core.retention import SessionRetentionLimits
 from a3s_code.engine.artifacts import ArtifactStoreLimits
@@ -68,8 +68,8 @@ class SessionOptions(_Fields):
     ``AttributeError`` that suggests the nearest name. Values are checked when the session is made. Times are
     milliseconds, sizes bytes. ``None`` means what api.md says about the field's absence.
 
-    Without a ``permission_policy`` everything is allowed in this version, shell commands included: there is no sandbox
-    yet. Give a policy, or run the program where it can do no harm.
+    Without a ``permission_policy`` the preset ``"workspace"`` is in force: what stays inside the boundary runs, what
+    crosses it asks, and an ask that nobody can answer is refused.
     """
 
     # identity
@@ -238,9 +238,9 @@ class SessionOptions(_Fields):
         return {name: getattr(self, name) or mapping.get(name) for name in SLOTS}
 
     def permissions(self) -> PermissionPolicy:
-        """The policy in force, of checked options; without one everything is allowed in this version."""
+        """The policy in force, of checked options; without one the preset ``workspace``."""
         policy = self.permission_policy
-        return policy if isinstance(policy, PermissionPolicy) else PermissionPolicy(default_decision="allow")
+        return policy if isinstance(policy, PermissionPolicy) else preset("workspace")
 
     def confirmations(self) -> ConfirmationPolicy | None:
         """Of checked options; ``None`` when nobody can answer."""
