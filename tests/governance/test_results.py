@@ -16,6 +16,7 @@ from a3s_code import (
     Agent,
     ArtifactStoreLimits,
     CodeError,
+    DefaultSecurityProvider,
     PermissionPolicy,
     SessionConfigurationError,
     ToolContext,
@@ -273,3 +274,35 @@ async def test_a_refused_helper_says_all_of_it(agent: Agent, workspace: Path) ->
         await session.grep_async("(")
     assert refused.value.result is not None
     assert EVIDENCE in refused.value.result.metadata
+
+
+async def test_a_file_change_leads_to_its_whole_texts(agent: Agent, workspace: Path) -> None:
+    """What ``file_change`` has only the beginning of is kept, sanitised, under the URIs it names (§6.4)."""
+    before = "".join(f"line {n}\n" for n in range(2000))
+    (workspace / "a").write_text(before)
+    (workspace / "small").write_text("x\n")
+    session = await opened(agent, workspace, security_provider=DefaultSecurityProvider())
+    after = "password: hunter22\n" + before.replace("line", "row")
+    change: Any = (await session.write_file_async("a", after)).metadata["file_change"]
+    assert change["diff_truncated"]
+    assert sorted(change["artifacts"]) == ["after", "before", "diff"]
+    kept = {name: str((session.get_artifact(uri) or {})["content"]) for name, uri in change["artifacts"].items()}
+    assert kept["before"] == before
+    assert kept["after"] == after.replace("hunter22", "[redacted]")
+    assert kept["diff"].count("\n+row ") == 2000
+    edited: Any = (await session.edit_file_async("a", "row 7\n", "row seven\n")).metadata["file_change"]
+    assert sorted(edited["artifacts"]) == ["after", "before"]
+    small: Any = (await session.write_file_async("small", "y\n")).metadata["file_change"]
+    assert "artifacts" not in small
+
+
+async def test_artifacts_of_a_tool_must_be_texts(agent: Agent, workspace: Path) -> None:
+    """A tool of the host that gives anything else has failed; the session goes on."""
+
+    def wrong() -> ToolOutput:
+        """Gives numbers."""
+        return ToolOutput("x", artifacts={"a": 1})  # type: ignore[dict-item]  # a host's mistake
+
+    session = await opened(agent, workspace, tools=[tool(wrong)])
+    result = await session.tool_async("wrong")
+    assert (result.error_kind, "artifacts are not all str" in result.output) == ("internal", True)

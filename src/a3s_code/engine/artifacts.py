@@ -15,7 +15,8 @@ from typing import Annotated
 import msgspec
 
 from a3s_code.core.content import JsonObject
-from a3s_code.core.evidence import is_artifact_uri
+from a3s_code.core.digest import valid_text
+from a3s_code.core.evidence import artifact_uri, is_artifact_uri
 from a3s_code.errors import CodeError
 
 
@@ -40,6 +41,16 @@ class Artifacts:
         self._size = 0
         self._lock = Lock()
         self.keep_bytes = limits.max_bytes if limits.max_artifacts else -1
+
+    def keep(self, tool: str, text: str) -> str | None:
+        """Keeps ``text`` and gives its URI; ``None`` when it is too large to keep."""
+        text = str(valid_text(text))
+        data = text.encode()
+        if len(data) > self.keep_bytes:
+            return None
+        uri = artifact_uri(tool, data)
+        self.put(uri, tool, text)
+        return uri
 
     def put(self, uri: str, tool: str, text: str) -> None:
         """Keeps ``text``, unless it is larger than everything together may be."""

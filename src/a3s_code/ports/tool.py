@@ -52,11 +52,15 @@ class Attachment(msgspec.Struct, frozen=True):
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
+    """What a tool gives. ``artifacts`` are texts that ``metadata["file_change"]`` has only the beginning of, by name:
+    they are kept for ``get_artifact``, and their URIs put there (tools.md §6.4)."""
+
     output: str
     exit_code: int = 0
     metadata: JsonObject = msgspec.field(default_factory=dict)
     error_kind: str | None = None
     attachments: tuple[Attachment, ...] = ()
+    artifacts: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class ToolFailure(Exception):

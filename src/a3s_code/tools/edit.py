@@ -79,7 +79,11 @@ class EditTool:
             "dry_run": dry_run,
             "file_change": change.metadata,
         }
-        return ToolOutput(f"{done} {count} occurrence(s) in {place.path}\n{diff}".rstrip("\n"), metadata=metadata)
+        return ToolOutput(
+            f"{done} {count} occurrence(s) in {place.path}\n{diff}".rstrip("\n"),
+            metadata=metadata,
+            artifacts=change.whole,
+        )
 
 
 def _edit(workspace: Workspace, place: Place, args: JsonObject, dry_run: bool) -> tuple[int, Change]:

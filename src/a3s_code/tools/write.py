@@ -58,12 +58,15 @@ class WriteTool:
                 workspace.replace(place, data, found, None if before is None else before.sha256)
         lines = count_lines(content)
         done = "Unchanged" if unchanged else "Created" if before is None else "Updated"
+        change = file_change(place.path, before, data)
         metadata: JsonObject = {
             "path": place.path,
             "created": before is None,
             "unchanged": unchanged,
             "lines": lines,
             "bytes": len(data),
-            "file_change": file_change(place.path, before, data).metadata,
+            "file_change": change.metadata,
         }
-        return ToolOutput(f"{done} {place.path} ({lines} lines, {len(data)} bytes)", metadata=metadata)
+        return ToolOutput(
+            f"{done} {place.path} ({lines} lines, {len(data)} bytes)", metadata=metadata, artifacts=change.whole
+        )

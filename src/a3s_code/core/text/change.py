@@ -38,10 +38,12 @@ class Before(msgspec.Struct, frozen=True):
 
 
 class Change(msgspec.Struct, frozen=True):
-    """``metadata`` is the ``file_change`` object; ``diff`` is ``None`` when the two were not compared."""
+    """``metadata`` is the ``file_change`` object; ``diff`` is ``None`` when the two were not compared. ``whole`` are
+    the texts that the metadata only has the beginning of."""
 
     metadata: JsonObject
     diff: Diff | None
+    whole: dict[str, str] = {}
 
 
 def file_change(path: str, before: Before | None, after: bytes) -> Change:
@@ -67,7 +69,14 @@ def file_change(path: str, before: Before | None, after: bytes) -> Change:
         metadata["before"] = shown(old) if whole else _preview(old)
     if new is not None:
         metadata["after"] = shown(new) if whole else _preview(new)
-    return Change(metadata, diff)
+    if whole or diff is None:
+        return Change(metadata, diff)
+    rest = {"after": shown(new or "")} if len(after) > _PREVIEW else {}
+    if before is not None and before.size > _PREVIEW:
+        rest["before"] = shown(old or "")
+    if cut:
+        rest["diff"] = diff.text(_DIFF_LINES, len(after) * 4 + COMPARED_BYTES)[0]
+    return Change(metadata, diff, rest)
 
 
 def _text(data: bytes) -> str | None:

@@ -23,7 +23,7 @@ from a3s_code.ports.tool import Attachment, ToolContext, ToolFailure, ToolOutput
 GRACE_S = 5.0
 DEADLINE_SLACK_S = 0.25
 _INT_LIMIT = 2**63
-_MEMBERS: dict[str, type] = {"output": str, "exit_code": int, "metadata": dict, "attachments": tuple}
+_MEMBERS: dict[str, type] = {"output": str, "exit_code": int, "metadata": dict, "attachments": tuple, "artifacts": dict}
 _log = logging.getLogger("a3s_code")
 
 
@@ -143,6 +143,8 @@ def _fault(value: ToolOutput) -> str | None:
         return f"error_kind is {value.error_kind!r:.40}, expected str or None"
     if not all(isinstance(each, Attachment) for each in value.attachments):
         return "attachments are not all Attachment"
+    if not all(isinstance(text, str) for item in value.artifacts.items() for text in item):
+        return "artifacts are not all str"
     try:
         canonical(value.metadata)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:

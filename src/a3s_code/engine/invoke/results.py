@@ -47,12 +47,21 @@ class Results:
             try:
                 text = governance.sanitizer.text(output.output)
                 metadata: JsonObject = governance.sanitizer.metadata(output.metadata)
-                output = replace(output, output=text, metadata=metadata)
+                artifacts = {name: governance.sanitizer.text(whole) for name, whole in output.artifacts.items()}
+                output = replace(output, output=text, metadata=metadata, artifacts=artifacts)
             except SanitizeFailed:
                 output = failed("internal", WITHHELD)
         result = projected(tool, output.output, governance.transform, self.artifacts.keep_bytes)
         if result.uri is not None and result.whole is not None:
             self.artifacts.put(result.uri, tool, result.whole)
-        metadata = {**output.metadata, EVIDENCE: result.evidence}
+        metadata = {**output.metadata, **self._kept(tool, output), EVIDENCE: result.evidence}
         whole = result.text if result.whole is None else result.whole
         return replace(output, output=result.text, metadata=metadata), whole
+
+    def _kept(self, tool: str, output: ToolOutput) -> JsonObject:
+        """``file_change`` with the URIs of what it has only the beginning of; nothing without such texts."""
+        change = output.metadata.get("file_change")
+        if not output.artifacts or not isinstance(change, dict):
+            return {}
+        uris: JsonObject = {name: self.artifacts.keep(tool, text) for name, text in output.artifacts.items()}
+        return {"file_change": {**change, "artifacts": {name: uri for name, uri in uris.items() if uri is not None}}}
