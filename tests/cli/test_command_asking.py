@@ -85,7 +85,7 @@ def test_always_answers_for_its_rule_and_nothing_else(work: Path, tmp_path: Path
         provider(*[called(call) for call in calls], said("Done.")) as server,
         terminal(asking(work, "go"), tmp_path, **server.env) as shown,
     ):
-        assert "a always for rule 'write(notes/*)', in this session" in shown.until(QUESTION)
+        assert "a always for rule 'write(notes/*)' in this session" in shown.until(QUESTION)
         shown.type("a\r")
         second = shown.until(QUESTION)
         assert "always for rule 'write(notes/*)'" in second
@@ -112,7 +112,7 @@ def test_several_calls_are_asked_about_in_order(work: Path, tmp_path: Path) -> N
         terminal(asking(work, "go"), tmp_path, **server.env) as shown,
     ):
         for name, answer in (("notes/a.md", "y"), ("plans/b.md", "n"), ("notes/c.md", "y")):
-            assert f"  write {name}" in shown.until(QUESTION)
+            assert f"  | write {name}" in shown.until(QUESTION)
             shown.type(f"{answer}\r")
         assert shown.end() == 0
     assert sorted(str(path.relative_to(work)) for path in work.rglob("*.md")) == ["notes/a.md", "notes/c.md"]

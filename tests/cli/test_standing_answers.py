@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from a3s_code.cli.asked import visible, what_would_run
+from a3s_code.cli.keyboard import rows_of
 from a3s_code.cli.standing import Standing, standing
 from a3s_code.core.policy import PermissionPolicy
 from a3s_code.engine.approvals import BEGAN_BEFORE
@@ -101,8 +102,20 @@ def test_nothing_hides_in_what_is_shown(tmp_path: Path) -> None:
         "-y",
         "dry_run: true",
     ]
-    assert what_would_run("other", {"a": {"b": 1}}, tmp_path) == ["other", 'a: {"b": 1}']
+    assert what_would_run("other", {"a": {"b": 1}, "c": "d\n| e"}, tmp_path) == [
+        "other",
+        'a: {"b": 1}',
+        "c: d\\n| e",
+    ]
     (tmp_path / "same").write_text("x\n")
     assert what_would_run("write", {"file_path": "same", "content": "x\n"}, tmp_path)[1] == "(nothing changes)"
     (tmp_path / "data").write_bytes(b"\xff\xfe\x00\xd8\x00")
     assert what_would_run("write", {"file_path": "data", "content": "x"}, tmp_path) == ["write data", "+x"]
+
+
+def test_rows_fit_the_terminal(tmp_path: Path) -> None:
+    """Nothing is lost, and no row is wider than the terminal, so that it can't begin a line of its own."""
+    for line in ("", "a" * 25, "\u6f22" * 12, "a\u6f22" * 9):
+        rows = rows_of(line, 10)
+        assert "".join(rows) == line
+        assert all(len(row) + row.count("\u6f22") <= 10 for row in rows)

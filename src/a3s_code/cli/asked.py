@@ -39,6 +39,11 @@ def visible(text: str) -> str:
     )
 
 
+def visible_line(text: str) -> str:
+    """The same on one line."""
+    return visible(text).replace("\n", "\\n")
+
+
 def _escape(char: str) -> str:
     if char in "\t\r":
         return "    " if char == "\t" else "\\r"
@@ -50,7 +55,7 @@ def what_would_run(name: str, args: Mapping[str, Any], workspace: Path) -> list[
     """The call as a whole: a command, a path with what would change, or the arguments."""
     apart = _SHOWN_APART.get(name, ())
     body = visible(_body(name, args, workspace)).split("\n") if apart else [f"{name}"]
-    rest = [f"{key}: {visible(_value(value))}" for key, value in args.items() if key not in apart]
+    rest = [f"{visible_line(key)}: {visible_line(_value(value))}" for key, value in args.items() if key not in apart]
     return [*body, *rest]
 
 
@@ -96,13 +101,13 @@ def _value(value: object) -> str:
 
 def why(payload: Mapping[str, Any], sandbox: JsonObject | None) -> Iterator[tuple[str, str]]:
     """What is said of the call: the reason, the rule, scope, risk, and what commands run in."""
-    yield "why", visible(text_of(payload, "reason")) or "no reason was given"
+    yield "why", visible_line(text_of(payload, "reason")) or "no reason was given"
     permission = payload.get("permission")
     if isinstance(permission, Mapping):
         yield "rule", rule_words(permission)
     for name in ("scope", "risk"):
         if text := text_of(payload, name):
-            yield name, visible(text)
+            yield name, visible_line(text)
     if sandbox is not None:
         yield "sandbox", f"{sandbox['kind']}: {sandbox['reason']}"
 
@@ -111,7 +116,7 @@ def rule_words(found: Mapping[str, Any]) -> str:
     """``ask bash(git push*)``, or that no rule decided."""
     listed, rule = text_of(found, "list"), text_of(found, "rule")
     if rule:
-        return f"{listed} {visible(rule)}{' (could match)' if found.get('possible') else ''}"
+        return f"{listed} {visible_line(rule)}{' (could match)' if found.get('possible') else ''}"
     return "the policy is off" if listed == "disabled" else "none; the default"
 
 
@@ -119,7 +124,7 @@ def parts_table(parts: Sequence[JsonObject]) -> list[list[str]]:
     """A row a part: the part as it stands, what is decided, by which rule, and what that was matched with."""
     rows = []
     for part in parts:
-        shown = visible(str(part.get("part") or part["subject"]))
-        matched = visible(str(part["subject"]))
+        shown = visible_line(str(part.get("part") or part["subject"]))
+        matched = visible_line(str(part["subject"]))
         rows.append([shown, str(part["decision"]), rule_words(part), "" if matched == shown else matched])
     return rows

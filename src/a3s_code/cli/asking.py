@@ -14,7 +14,7 @@ from a3s_code.api.policy import explain_parts
 from a3s_code.api.session import Session
 from a3s_code.cli.asked import parts_table, what_would_run, why
 from a3s_code.cli.governed import Governed
-from a3s_code.cli.keyboard import Keyboard
+from a3s_code.cli.keyboard import Keyboard, rows_of
 from a3s_code.cli.narrate import Event
 from a3s_code.cli.standing import Standing, standing
 from a3s_code.cli.table import table_lines
@@ -26,6 +26,7 @@ QUESTION: Final = "user_question"
 PARKS: Final = frozenset({CONFIRMATION, QUESTION})
 _GONE: Final = "a3s-code: that call doesn't wait any more"
 _NAME_WIDTH: Final = 9
+_BAR: Final = "  | "
 
 
 class Answers(Protocol):
@@ -94,16 +95,12 @@ class Person:
         may = standing(self._governed.policy, self._place, payload, confined=self._sandbox()["kind"] != "none")
         known = next((each for each in may if each in self._always), None)
         if known is not None:
-            return await self._confirm(payload, True, f"always {known.words}, in this session")
+            return await self._confirm(payload, True, f"always {known.words} in this session")
         if not await self._keyboard.show([*self._body(payload), *self._about(payload)]):
             return False
-        choices = [
-            "y yes",
-            "n [reason] no",
-            *([f"a always {may[0].words}, in this session"] if may else []),
-            "e explain",
-        ]
-        while (typed := await self._keyboard.line(f"  {', '.join(choices)}? ")) is not None:
+        always = [f"a always {may[0].words} in this session"] if may else []
+        choices = ", ".join(["y yes", "n [reason] no", *always, "e explain"])
+        while (typed := await self._keyboard.line(f"  {choices}? ")) is not None:
             word, _, reason = typed.strip().partition(" ")
             match word.lower(), reason.strip():
                 case (("y" | "yes"), ""):
@@ -112,7 +109,7 @@ class Person:
                     return await self._confirm(payload, False, said or None)
                 case (("a" | "always"), "") if may:
                     self._always.add(may[0])
-                    return await self._confirm(payload, True, f"always {may[0].words}, in this session")
+                    return await self._confirm(payload, True, f"always {may[0].words} in this session")
                 case (("e" | "explain"), ""):
                     if not await self._keyboard.show(self._explained(payload)):
                         return False
@@ -141,7 +138,9 @@ class Person:
         return self._session.sandbox
 
     def _body(self, payload: Mapping[str, Any]) -> list[str]:
-        return [f"  {line}" for line in what_would_run(str(payload["tool_name"]), payload["args"], self._place)]
+        """Behind a bar, wrapped lines too, so that no line of it can pass for one of ours."""
+        whole = what_would_run(str(payload["tool_name"]), payload["args"], self._place)
+        return [f"{_BAR}{row}" for line in whole for row in rows_of(line, self._keyboard.width - len(_BAR))]
 
     def _about(self, payload: Mapping[str, Any]) -> list[str]:
         sandbox = self._sandbox() if payload["tool_name"] == "bash" else None

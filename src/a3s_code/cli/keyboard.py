@@ -15,6 +15,7 @@ import os
 import shutil
 import sys
 import termios
+import unicodedata
 from collections.abc import Sequence
 from typing import Final, TextIO
 
@@ -35,6 +36,10 @@ class Keyboard:
         self.interrupted = True
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
+
+    @property
+    def width(self) -> int:
+        return shutil.get_terminal_size((80, 24)).columns
 
     async def line(self, question: str) -> str | None:
         if self.interrupted:
@@ -76,7 +81,7 @@ class Keyboard:
         """All of it, a screen at a time."""
         width, height = shutil.get_terminal_size((80, 24))
         room = max(5, height - _LEFT_FOR_THE_QUESTION)
-        rows = [line[at : at + width] for line in lines for at in range(0, max(1, len(line)), width)]
+        rows = [row for line in lines for row in rows_of(line, width)]
         for begin in range(0, len(rows), room):
             for row in rows[begin : begin + room]:
                 self.say(row)
@@ -90,3 +95,18 @@ class Keyboard:
                 self.say(f"({left} lines were not shown)")
                 break
         return True
+
+
+def rows_of(line: str, width: int) -> list[str]:
+    """``line`` in rows that fit a terminal of ``width`` columns, so that it wraps none itself."""
+    width = max(10, width)
+    if line.isascii():
+        return [line[at : at + width] for at in range(0, max(1, len(line)), width)]
+    rows, begin, used = [], 0, 0
+    for at, char in enumerate(line):
+        columns = 2 if unicodedata.east_asian_width(char) in "WFA" else 1
+        if used + columns > width:
+            rows.append(line[begin:at])
+            begin, used = at, 0
+        used += columns
+    return [*rows, line[begin:]]

@@ -16,11 +16,10 @@ import msgspec
 
 from a3s_code.cli.found import Found, find_log, read_session, sessions_in
 from a3s_code.cli.setup import command_line, notice, workspace_of
+from a3s_code.cli.table import table_lines
 from a3s_code.cli.words import count, duration, number_of, one_line
 from a3s_code.core.content import JsonObject
 from a3s_code.system.clock import SystemClock
-
-_NARROWEST = 20
 
 
 def go(args: argparse.Namespace) -> int:
@@ -98,13 +97,8 @@ def ago(now_ms: int, then_ms: int) -> str:
 
 
 def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as what is in them; the last one takes what is left of the terminal."""
-    whole = [head, *rows]
-    widths = [max(len(row[i]) for row in whole) for i in range(len(head) - 1)]
-    left = max(_NARROWEST, shutil.get_terminal_size((120, 24)).columns - sum(widths) - 2 * len(widths) - 1)
-    for row in whole:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        sys.stdout.write("  ".join([*cells, one_line(row[-1], left)]).rstrip() + "\n")
+    for line in table_lines(head, rows, shutil.get_terminal_size((120, 24)).columns):
+        sys.stdout.write(line + "\n")
 
 
 def _print_json(value: object) -> None:

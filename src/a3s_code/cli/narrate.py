@@ -202,6 +202,7 @@ class Narrator:
         return self._line("question", f"{_words(payload)} needs your approval{_because(payload)}")
 
     def _on_confirmation_received(self, payload: Payload) -> list[Say]:
+        self.doing = "working"
         approved = payload.get("approved") is True
         text = ("approved" if approved else "rejected") + _because(payload)
         return self._line("ok" if approved else "failed", text, detail=True)

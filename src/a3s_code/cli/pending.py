@@ -48,14 +48,8 @@ def _print(found: list[tuple[str, int | None, Waiting]]) -> None:
         [session, each.call, ago(now, number_of(each.asked["since_ms"])), each.words, one_line(each.reason, 200)]
         for session, _, each in found
     ]
-    width = shutil.get_terminal_size((120, 24)).columns
-    for line in table_lines(_HEAD, rows):
-        sys.stdout.write(one_line_kept(line, width) + "\n")
-
-
-def one_line_kept(line: str, width: int) -> str:
-    """A row cut to the terminal, its columns where they are."""
-    return line if len(line) <= width else line[: width - 3] + "..."
+    for line in table_lines(_HEAD, rows, shutil.get_terminal_size((120, 24)).columns):
+        sys.stdout.write(line + "\n")
 
 
 def _say_how(found: list[tuple[str, int | None, Waiting]], workspace: Path) -> None:

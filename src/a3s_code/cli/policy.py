@@ -19,7 +19,7 @@ import msgspec
 
 from a3s_code.api.confine import host_by_variable
 from a3s_code.api.policy import explain_call, explain_parts
-from a3s_code.cli.asked import parts_table, rule_words, visible
+from a3s_code.cli.asked import parts_table, rule_words, visible_line
 from a3s_code.cli.governed import policy_of
 from a3s_code.cli.setup import workspace_of
 from a3s_code.cli.standing import guarded
@@ -82,5 +82,5 @@ def _arguments(tool: str, given: str) -> JsonObject:
 def _lines(found: JsonObject, parts: list[JsonObject]) -> list[str]:
     decided = f"{found['decision']}: {rule_words(found)}"
     if "part" in found:
-        decided += f", because of `{visible(str(found['part']))}`"
+        decided += f", because of `{visible_line(str(found['part']))}`"
     return [decided, "", *table_lines(["part", "decision", "rule", "matched with"], parts_table(parts))]

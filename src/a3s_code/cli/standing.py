@@ -37,6 +37,7 @@ class Standing(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> str:
+        """The rule is the user's own text."""
         return f"for rule '{self.rule}'" if self.rule else "for exactly this call"
 
 
