@@ -163,6 +163,11 @@ def budget_hit(decision: Mapping[str, Json], *, hard: bool) -> Event:
     return "budget_threshold_hit", payload | ({"message": message} if message is not None else {})
 
 
+def heartbeat(phase: str) -> Event:
+    """A run that has been quiet for a while is alive; its phase says what it waits for. No name of the catalogue."""
+    return "heartbeat", {"phase": phase}
+
+
 def failed(message: str, code: str) -> Event:
     """The end of a run whose log could not take its closing fact."""
     return "error", {"message": message, "code": code}

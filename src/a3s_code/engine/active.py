@@ -61,7 +61,7 @@ class ActiveRun:
         self.finished: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._labels = {"run_id": run_id, "session_id": parts.session_id, **parts.labels.present()}
         self._sanitizer = parts.governance.sanitizer
-        self._sequence = 0
+        self.sequence = 0
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -90,12 +90,18 @@ class ActiveRun:
 
     def emit(self, event: Event) -> None:
         """Sends one event to the record and to every reader. Nothing follows the terminal one."""
-        self._sequence += 1
+        self.sequence += 1
         kind, payload = event
         if self._sanitizer is not None:
             payload = self._sanitizer.payload(payload)
         now = self.parts.env.now_ms()
-        self.fanout.publish(AgentEvent(kind, payload, self._labels, self._sequence, now))
+        self.fanout.publish(AgentEvent(kind, payload, self._labels, self.sequence, now))
+
+    def whisper(self, event: Event) -> None:
+        """Tells whoever reads now, and nobody later; takes the place of no other event."""
+        if not self.fanout.congested:
+            kind, payload = event
+            self.fanout.tell(AgentEvent(kind, payload, self._labels, self.sequence, self.parts.env.now_ms()))
 
     def invocation(self, call: Call) -> Invocation:
         """A call of the model on its way to the kernel."""

@@ -16,6 +16,7 @@ from a3s_code.core.facts.runs import Failure
 from a3s_code.core.steps import Idle, Settle, Step
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.control import Control
+from a3s_code.engine.heartbeat import Heartbeat
 from a3s_code.engine.perform import perform
 from a3s_code.engine.token import Interrupted
 from a3s_code.engine.tool_calls import result_of
@@ -48,6 +49,8 @@ async def drive_to_its_end(
 ) -> None:
     """The same, with ``first`` before it, and whatever happens kept in ``run.error``."""
     run.worktime.start()
+    heartbeat = Heartbeat(run)
+    heartbeat.start()
     try:
         if first is not None:
             await first()
@@ -64,6 +67,7 @@ async def drive_to_its_end(
         _close_now(run, Failure("INTERNAL_ERROR", str(run.error)))
     finally:
         run.worktime.pause()
+        heartbeat.stop()
 
 
 def _close_now(run: ActiveRun, why: Failure) -> None:

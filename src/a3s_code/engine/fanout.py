@@ -188,6 +188,11 @@ class Fanout:
             self.eased()
         return True
 
+    def tell(self, event: AgentEvent) -> None:
+        """Gives an event that is not kept to whoever reads now."""
+        for reader in self._readers:
+            reader.push(event)
+
     def end(self) -> None:
         """Ends all readers of a run that goes without a terminal event (its session was closed under it)."""
         self._over = True

@@ -7,6 +7,8 @@ Known weakness: the tokens of an attempt that was cut or interrupted are not cou
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 from msgspec.structs import replace
 
 from a3s_code.core import project
@@ -19,6 +21,7 @@ from a3s_code.engine import points
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.capabilities import capabilities_of
 from a3s_code.engine.deltas import Deltas
+from a3s_code.engine.idle import Silent, Watchdog
 from a3s_code.engine.invoke.judging import judged
 from a3s_code.engine.retry import with_retries
 from a3s_code.engine.token import Interrupted
@@ -26,6 +29,7 @@ from a3s_code.errors import BudgetExhausted, CodeError, LlmError
 from a3s_code.ports.model import ModelDelta, ModelRequest
 from a3s_code.ports.tasks import breathe
 
+CLIENTS_FIRST_MS = 1000
 BREATHE_EVERY = 16
 """Deltas that may come in one piece before readers and other sessions have their turn; about 0.1 ms."""
 
@@ -130,17 +134,11 @@ class _Attempt:
         assembler = self._assembler = Assembler(lambda position: f"{run_id}-t{turn}-c{position}", run.view.call_ids)
         stream = run.parts.model.stream(self.request)
         try:
-            untold = BREATHE_EVERY - 1  # the first one is told at once
-            async for delta in stream:
-                self._take(assembler, delta)
-                untold += 1
-                if untold == BREATHE_EVERY:
-                    untold = 0
-                    await breathe()
-                if run.fanout.congested:
-                    await run.fanout.flow()
+            await self._read(stream, assembler)
         except CodeError:
             raise
+        except Silent as error:
+            raise LlmError(f"The model was {error}", retryable=True) from None
         except (Exception, SystemExit) as error:  # a host's own client may raise anything; no retry mends it
             raise LlmError(f"The model client failed: {type(error).__name__}: {str(error)[:2048]}") from error
         finally:
@@ -149,6 +147,24 @@ class _Attempt:
             if close is not None:
                 await close()
         return assembler.turn()
+
+    async def _read(self, stream: AsyncIterator[ModelDelta], assembler: Assembler) -> None:
+        """Takes the deltas as they come. A client that keeps its own deadline of ``timeout_ms`` fails first and says
+        more; the watchdog is for those that don't."""
+        fanout = self.run.fanout
+        untold = BREATHE_EVERY - 1  # the first one is told at once
+        with Watchdog(self.request.timeout_ms + CLIENTS_FIRST_MS) as dog:
+            async for delta in stream:
+                dog.touch()
+                self._take(assembler, delta)
+                untold += 1
+                if untold == BREATHE_EVERY:
+                    untold = 0
+                    await breathe()
+                if fanout.congested:
+                    dog.hold()
+                    await fanout.flow()
+                    dog.touch()
 
     def _take(self, assembler: Assembler, delta: ModelDelta) -> None:
         deltas = self._deltas
