@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,22 @@ def test_what_is_assigned_to_a_telling_name(line: str, cleaned: str) -> None:
 def test_ordinary_text_stays(line: str) -> None:
     """A text without a secret comes back as it was."""
     assert clean(line) == line
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["sk-", "eyJaaaaaaaaaa-", "token=", "secret_", "token='", "bearer  ", "-----BEGIN PRIVATE KEY-----", "AKIA", "ghp_a"],
+)
+def test_no_text_takes_long(piece: str) -> None:
+    """A hostile output of 400 KiB costs about as much as four of 100 KiB: nothing is quadratic."""
+
+    def cost(size: int) -> float:
+        hostile = piece * (size // len(piece)) + "("
+        began = time.thread_time()
+        clean(hostile)
+        return time.thread_time() - began
+
+    assert min(cost(400 * 1024) for _ in range(3)) < 10 * max(min(cost(100 * 1024) for _ in range(3)), 0.005)
 
 
 PIECES = st.lists(
@@ -165,6 +182,23 @@ async def test_arguments_run_as_they_are_and_are_shown_clean(agent: Agent, works
     assert events[0].payload["prompt"] == "set password: [redacted]"
     delta = "".join(str(event.payload["delta"]) for event in events if event.type == "tool_input_delta")
     assert delta == '{"file_path":"a","content":"password: [redacted]"}'
+
+
+async def test_an_error_of_a_tool_is_clean_everywhere(
+    agent: Agent, workspace: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a tool raises is its sanitised output, and no traceback with its text is logged."""
+    caplog.set_level(logging.DEBUG)
+
+    def broken() -> str:
+        """Fails."""
+        raise RuntimeError("password: hunter22")
+
+    session = await opened(agent, workspace, tools=[tool(broken)], security_provider=DefaultSecurityProvider())
+    result = await session.tool_async("broken")
+    assert (result.output, result.error_kind) == ("RuntimeError: password: [redacted]", "internal")
+    assert "hunter22" not in result.metadata_json
+    assert "hunter22" not in caplog.text
 
 
 class Fails:

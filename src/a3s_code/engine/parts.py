@@ -78,6 +78,10 @@ class Governance(msgspec.Struct, frozen=True):
     guarded: bool = True
     as_recorded: bool = False
 
+    def loggable(self, error: Exception) -> Exception | None:
+        """The error for a log line; with a security provider none, as its text was not sanitised."""
+        return error if self.sanitizer is None else None
+
 
 class Parts(msgspec.Struct, frozen=True):
     """``judge`` gives the policy's verdict on a call; ``context`` digests what stands behind a run (facts.md)."""

@@ -111,7 +111,7 @@ async def _body(inv: Invocation, ctx: ToolContext, parts: Parts) -> ToolOutput:
     except ToolFailure as failure:
         return as_output(failure_output(failure), inv.name)
     except Exception as error:  # noqa: BLE001  whatever a tool raises is its result, never the run's end
-        _log.debug("tool %s raised", inv.name, exc_info=error)
+        _log.debug("tool %s raised", inv.name, exc_info=parts.governance.loggable(error))
         return failed("internal", f"{type(error).__name__}: {error}")
     return as_output(output, inv.name)
 

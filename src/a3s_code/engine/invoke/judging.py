@@ -66,7 +66,7 @@ async def _escalated(inv: Invocation, parts: Parts) -> Verdict:
         async with asyncio.timeout(ANSWER_S):
             answer: Any = await _asked(escalate, inv, parts)
     except Exception as error:  # noqa: BLE001  a tool that can't say whether it must ask is one that must
-        _log.debug("escalation of tool %s raised", inv.name, exc_info=error)
+        _log.debug("escalation of tool %s raised", inv.name, exc_info=parts.governance.loggable(error))
         return Verdict("ask", f"the tool '{inv.name}' could not say whether this call is safe")
     if answer is None:
         return ALLOW
