@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from commands import environment, run
 
 from a3s_code.cli import demo
 from a3s_code.cli.main import main
+from a3s_code.ports.sandbox import SandboxState
 
 
 def test_doctor_finds_what_is_here_and_says_what_to_do(tmp_path: Path) -> None:
@@ -49,6 +51,38 @@ def test_doctor_never_prints_a_key(tmp_path: Path, capsys: pytest.CaptureFixture
     providers = {check["name"]: check for check in checks if check["name"].startswith("provider")}
     assert providers["provider openai"]["found"].startswith("key present")
     assert "NOT_SET_ANYWHERE" in providers["provider other"]["fix"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "chosen", "row", "fix"),
+    [
+        ("native", "", "+ sandbox", ""),
+        ("none", "", "~ sandbox", "asks on a terminal, and is refused without one"),
+        ("native", "1", "~ sandbox", "unset A3S_CODE_ALLOW_PROCESS_HOST_SANDBOX"),
+    ],
+)
+def test_doctor_says_what_commands_run_in(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: Literal["native", "none"],
+    chosen: str,
+    row: str,
+    fix: str,
+) -> None:
+    """What is active for a model's commands, why, and what to do about it."""
+
+    class Found:
+        async def state(self) -> SandboxState:
+            return SandboxState(kind, "as it was tried")
+
+    monkeypatch.setattr("a3s_code.cli.doctor.native", lambda processes, environ: Found())
+    monkeypatch.setenv("A3S_CODE_ALLOW_PROCESS_HOST_SANDBOX", chosen)
+    assert main(["doctor", "-w", str(tmp_path)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (at,) = (i for i, line in enumerate(lines) if line.startswith(f"  {row}"))
+    assert ("active: " if not fix else "none: ") in lines[at]
+    assert fix in lines[at + 1]
 
 
 def test_doctor_fails_over_what_keeps_the_program_from_working(

@@ -113,7 +113,7 @@ def test_nothing_hides_in_what_is_shown(tmp_path: Path) -> None:
     assert what_would_run("write", {"file_path": "data", "content": "x"}, tmp_path) == ["write data", "+x"]
 
 
-def test_rows_fit_the_terminal(tmp_path: Path) -> None:
+def test_rows_fit_the_terminal() -> None:
     """Nothing is lost, and no row is wider than the terminal, so that it can't begin a line of its own."""
     for line in ("", "a" * 25, "\u6f22" * 12, "a\u6f22" * 9):
         rows = rows_of(line, 10)

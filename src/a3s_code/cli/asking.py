@@ -92,7 +92,8 @@ class Person:
         return "interrupted" if self._keyboard.interrupted else "left"
 
     async def _confirmation(self, payload: Mapping[str, Any]) -> bool:
-        may = standing(self._governed.policy, self._place, payload, confined=self._sandbox()["kind"] != "none")
+        confined = payload["tool_name"] != "bash" or self._sandbox()["kind"] != "none"
+        may = standing(self._governed.policy, self._place, payload, confined=confined)
         known = next((each for each in may if each in self._always), None)
         if known is not None:
             return await self._confirm(payload, True, f"always {known.words} in this session")
@@ -147,8 +148,8 @@ class Person:
         return [f"  {name.ljust(_NAME_WIDTH)}{text}" for name, text in why(payload, sandbox)]
 
     def _explained(self, payload: Mapping[str, Any]) -> list[str]:
-        confined = self._sandbox()["kind"] != "none"
         name, args = str(payload["tool_name"]), payload["args"]
+        confined = name != "bash" or self._sandbox()["kind"] != "none"
         parts = explain_parts(self._governed.policy, name, args, self._place, sandboxed=confined)
         return [f"  {line}" for line in table_lines(["part", "decision", "rule", "matched with"], parts_table(parts))]
 
