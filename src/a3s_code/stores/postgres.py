@@ -189,9 +189,14 @@ def _driver() -> Any:
 def _told() -> Iterator[None]:
     """What the driver raises as ``StoreError``. Its messages hold no password."""
     driver = _driver()
+    of_driver = (
+        driver.PostgresError,
+        driver.InterfaceError,
+        driver.InternalClientError,
+    )  # the last: ended by the server
     try:
         yield
-    except (driver.PostgresError, driver.InterfaceError, OSError, TimeoutError) as error:
+    except (*of_driver, OSError, TimeoutError) as error:
         why = str(error) or type(error).__name__
         raise StoreError(f"the PostgreSQL session store can't be used: {why}") from error
 

@@ -202,13 +202,17 @@ async def commits_can_be_watched(c: Handles) -> None:
                         break
         return seen
 
-    started = asyncio.create_task(follow(None, "session.deleted"))  # noqa: TID251  awaited right below
-    while not started.done():
+    async def live_and_die() -> None:
         await other.save_snapshot(SessionSnapshot(session_id=session))
         await other.admit_run(c.name("r"), session, "d")
         await other.delete_session(session)
+
+    started = asyncio.create_task(follow(None, "session.deleted"))  # noqa: TID251  awaited right below
+    while not started.done():
+        await live_and_die()
         await asyncio.wait([started], timeout=0.05)
     events = await started
+    await live_and_die()
     whole = await follow(events[0].cursor, "session.deleted")
     same([each.kind for each in whole][-1], "session.deleted", "the last event behind a cursor")
     same(whole[: len(events) - 1], events[1 : 1 + len(whole)], "what a second watcher sees behind the first cursor")
