@@ -321,3 +321,37 @@ def test_an_answer_names_what_waits_or_says_what_does(work: Path, tmp_path: Path
         assert len(run(["pending", *where, "--json"], tmp_path)[1].splitlines()) == 1
         assert run(["answer", log.stem, "c-", "n", *where], tmp_path)[0] == 0
         assert run(["answer", log.stem, "c-", "n", *where], tmp_path)[0] == 2
+
+
+def test_a_way_out_of_the_sandbox_is_asked_about_with_its_risk(work: Path, tmp_path: Path) -> None:
+    """What the model says of it, what it reaches, what it may do; "always" means this command and no other."""
+    out = {"sandbox_permissions": "require_escalated", "justification": "it needs\nthe network"}
+    first, second = ("bash", {"command": "touch one", **out}), ("bash", {"command": "touch two", **out})
+    with (
+        provider(called(first), called(first), called(second), said("Done.")) as server,
+        terminal(["run", "-w", str(work), "go"], tmp_path, **server.env) as shown,
+    ):
+        asked = shown.until(QUESTION)
+        for words in ("needs\\nthe network", "scope    outside the sandbox", "risk     it may read, change and send"):
+            assert words in asked
+        shown.type("a\r")
+        assert "  | $ touch two" in shown.until(QUESTION)
+        shown.type("n\r")
+        assert shown.end() == 0
+    assert (work / "one").is_file()
+    assert not (work / "two").exists()
+    assert server.asked[2][1]["messages"][-1]["role"] == "tool"
+
+
+def test_a_new_prompt_says_that_it_withdraws_what_waits(work: Path, tmp_path: Path) -> None:
+    """Before it does."""
+    with provider(called(write("notes/a.md")), said("Other.")) as server:
+        with terminal(asking(work, "go"), tmp_path, **server.env) as shown:
+            shown.until(QUESTION)
+            shown.type("\x04")
+            assert shown.end() == 3
+        (log,) = (work / ".a3s" / "effect-log").glob("*.jsonl")
+        code, out, err = run(asking(work, "--session", log.stem, "something else"), tmp_path, **server.env)
+    assert (code, "Other." in out) == (0, True)
+    assert "1 open call of this session" in err
+    assert "nothing waits" in run(["pending", "-w", str(work)], tmp_path)[2]

@@ -26,6 +26,7 @@ from a3s_code.cli.main import told
 from a3s_code.cli.render import choose_renderer
 from a3s_code.cli.run import WAITS, leave_open, watch
 from a3s_code.cli.setup import Setup, command_line, notice, open_session, set_up, tell, workspace_of
+from a3s_code.cli.waiting import warn_of_what_waits
 from a3s_code.cli.words import clean, count
 from a3s_code.errors import CodeError
 
@@ -88,6 +89,7 @@ class Talk:
         earlier = len(self._session.runs())
         more = f", going on after {count(earlier, 'run')}" if earlier else ""
         print(f"{model} in {self._setup.workspace}, session {self._session.session_id}{more}. /help for help.")
+        warn_of_what_waits(self._session, self._setup.workspace, self._rights.words)
 
     def leave(self) -> None:
         if self._session.runs() and not self.waits:

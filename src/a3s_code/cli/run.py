@@ -25,7 +25,7 @@ from a3s_code.cli.interrupts import Interrupts
 from a3s_code.cli.narrate import Event
 from a3s_code.cli.render import Renderer, choose_renderer
 from a3s_code.cli.setup import Setup, command_line, notice, open_session, set_up, tell, workspace_of
-from a3s_code.cli.waiting import say_what_waits
+from a3s_code.cli.waiting import say_what_waits, warn_of_what_waits
 from a3s_code.errors import CodeError
 
 WAITS = 3
@@ -87,6 +87,8 @@ async def _run(
                 notice(f"session {session.session_id} has no run that was left open")
                 return 0
         else:
+            if not args.json:
+                warn_of_what_waits(session, setup.workspace, rights.words)
             events = await session.stream_async(prompt, attachments=attachments or None)
         with choose_renderer(sys.stdout, as_json=args.json) as renderer:
             watched = await watch(events, session, renderer, answers_for(session, rights))

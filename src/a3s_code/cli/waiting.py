@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from a3s_code.api.session import Session
 from a3s_code.cli.found import read_view
 from a3s_code.cli.setup import command_line, notice
-from a3s_code.cli.words import call_words, one_line, text_of
+from a3s_code.cli.words import call_words, count, one_line, text_of
 from a3s_code.core.content import JsonObject
 from a3s_code.core.rules import Rules
 from a3s_code.engine.approvals import pending_confirmations, pending_questions
@@ -65,3 +66,11 @@ def say_what_waits(
         notice(f"waiting: {words_of(asked)}; answer with `{answer}`")
     resume = command_line("run", "--resume", "--session", session_id, *rights, workspace=workspace)
     notice(f"session {session_id}: {'then ' if waiting else ''}go on with `{resume}`")
+
+
+def warn_of_what_waits(session: Session, workspace: Path, rights: Sequence[str]) -> None:
+    """A new prompt settles the run that was left open, and with it what waits."""
+    waiting = len(session.pending_confirmations()) + len(session.pending_questions())
+    if waiting:
+        resume = command_line("run", "--resume", "--session", session.session_id, *rights, workspace=workspace)
+        notice(f"{count(waiting, 'open call')} of this session: `{resume}` asks; a new prompt withdraws what waits")
