@@ -85,7 +85,17 @@ def test_ordinary_text_stays(line: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["sk-", "eyJaaaaaaaaaa-", "token=", "secret_", "token='", "bearer  ", "-----BEGIN PRIVATE KEY-----", "AKIA", "ghp_a"],
+    [
+        "sk-",
+        "eyJaaaaaaaaaa-",
+        "token=",
+        "secret_",
+        "token='",
+        "bearer  ",
+        "-----BEGIN PRIVATE KEY-----",
+        "AKIA",
+        "ghp_a",
+    ],
 )
 def test_no_text_takes_long(piece: str) -> None:
     """A hostile output of 400 KiB costs about as much as four of 100 KiB: nothing is quadratic."""
