@@ -7,6 +7,7 @@ Known weakness: an inbox is one document, rewritten for each request and receipt
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from a3s_code.core import leasing
 from a3s_code.core.documents import ControlReceipt, ControlRequest, Inbox, Lease, checked_id, encode
@@ -15,6 +16,9 @@ from a3s_code.ports.store import Epoch
 from a3s_code.stores.lease import is_dead
 from a3s_code.stores.rulebase import RuleBase, session_lock
 from a3s_code.stores.transaction import About, Transaction
+
+_AT_ONCE: Final = 64
+"""So many leases are renewed in one transaction, which keeps others out of their sessions."""
 
 
 class HoldingRules(RuleBase):
@@ -35,21 +39,30 @@ class HoldingRules(RuleBase):
 
     async def renew(self, leases: Sequence[Lease], ttl_ms: int) -> list[Lease | None]:
         _positive(ttl_ms)
+        renewed: list[Lease | None] = []
+        for at in range(0, len(leases), _AT_ONCE):
+            renewed += await self._renew(leases[at : at + _AT_ONCE], ttl_ms)
+        return renewed
+
+    async def _renew(self, leases: Sequence[Lease], ttl_ms: int) -> list[Lease | None]:
         done: dict[int, Lease | None] = {}
 
         async def rule(tx: Transaction) -> None:
-            until = await tx.now_ms() + ttl_ms
-            for at, lease in enumerate(leases):
-                if at not in done and session_lock(lease.session_id) in tx.locked:
-                    renewed = leasing.extended(await self._load(tx, Lease, lease.session_id), lease, until)
-                    if renewed is not None:
-                        about = About(lease.session_id, renewal=True)
-                        await tx.put("lease", lease.session_id, encode(renewed), about)
-                    done[at] = renewed
+            now = [
+                at for at, each in enumerate(leases) if at not in done and session_lock(each.session_id) in tx.locked
+            ]
+            stored = await self._load_all(tx, Lease, {leases[at].session_id for at in now})
+            until = await tx.now_ms() + ttl_ms if now else 0
+            found = {at: leasing.extended(stored.get(leases[at].session_id), leases[at], until) for at in now}
+            rows = [
+                (lease.session_id, encode(lease), About(lease.session_id, renewal=True))
+                for lease in found.values()
+                if lease is not None
+            ]
+            await tx.put_all("lease", rows)
+            done.update(found)
 
-        names = sorted({session_lock(lease.session_id) for lease in leases})
-        if names:
-            await self._backend.transact(names, rule, if_free=True)
+        await self._backend.transact([session_lock(each.session_id) for each in leases], rule, if_free=True)
         for at, lease in enumerate(leases):
             if at not in done:  # somebody was at work in this session: the others didn't wait for that
                 await self._write(rule, session_lock(lease.session_id))

@@ -16,7 +16,7 @@ from a3s_code.core.branches import StoredFact
 from a3s_code.core.documents import SessionEntry, digest_of
 from a3s_code.ports.store import StoreCapabilities, StoreEvent
 from a3s_code.stores.rules import RuledStore
-from a3s_code.stores.transaction import About, Kind, Rule, run_through
+from a3s_code.stores.transaction import About, Kind, OneByOne, Rule, run_through
 from a3s_code.stores.watching import Journal
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ class MemorySessionStore(RuledStore):
         return "MemorySessionStore()"
 
 
-class _Memory:
+class _Memory(OneByOne):
     """The backend, and the one transaction that is at work at a time."""
 
     def __init__(self) -> None:

@@ -42,6 +42,8 @@ class Connection(Protocol):
 
     async def execute(self, query: str, *args: Any) -> str: ...
 
+    async def executemany(self, query: str, args: Sequence[Sequence[Any]]) -> None: ...
+
     async def fetch(self, query: str, *args: Any) -> list[Any]: ...
 
     async def fetchval(self, query: str, *args: Any) -> Any: ...
@@ -62,6 +64,10 @@ class Tables:
         self.schema = schema
         self.channel = f"{schema}_events"
         self.get = f"SELECT data FROM {schema}.documents WHERE kind = $1 AND key = $2"
+        self.get_all = (
+            f"SELECT kind, key, data FROM {schema}.documents JOIN unnest($1::text[], $2::text[]) AS wanted (kind, key) "
+            "USING (kind, key)"
+        )
         self.put = (
             f"INSERT INTO {schema}.documents VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (kind, key) DO UPDATE SET "
             "session_id = excluded.session_id, tenant_id = excluded.tenant_id, saved_ms = excluded.saved_ms, "
@@ -141,8 +147,14 @@ class PostgresTransaction:
         return data
 
     async def put(self, kind: Kind, key: str, data: bytes, about: About) -> None:
-        row = (kind, key, about.session_id, about.tenant_id, about.saved_ms, digest_of(data), data)
-        await self._connection.execute(self._sql.put, *row)
+        await self._connection.execute(self._sql.put, *_row(kind, key, data, about))
+
+    async def get_all(self, names: Sequence[tuple[Kind, str]]) -> dict[tuple[Kind, str], bytes]:
+        columns = [kind for kind, _ in names], [key for _, key in names]
+        return {(row[0], row[1]): row[2] for row in await self._connection.fetch(self._sql.get_all, *columns)}
+
+    async def put_all(self, kind: Kind, rows: Sequence[tuple[str, bytes, About]]) -> None:
+        await self._connection.executemany(self._sql.put, [_row(kind, *row) for row in rows])
 
     async def delete(self, kind: Kind, key: str, session_id: str = "") -> bool:
         return await self._connection.fetchval(self._sql.delete, kind, key) is not None
@@ -173,3 +185,7 @@ class PostgresTransaction:
         number: int = await self._connection.fetchval(self._sql.emit, kind, session_id, ref)
         if number % 256 == 0:
             await self._connection.execute(self._sql.prune, number - KEPT)
+
+
+def _row(kind: Kind, key: str, data: bytes, about: About) -> tuple[object, ...]:
+    return (kind, key, about.session_id, about.tenant_id, about.saved_ms, digest_of(data), data)

@@ -6,7 +6,7 @@ Known weakness: none known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -75,6 +75,11 @@ class RuleBase:
         kind = KINDS[what]
         data = await tx.get(kind, key)
         return None if data is None else self._decode(what, data, key)
+
+    async def _load_all(self, tx: Transaction, what: type[D], keys: Iterable[str]) -> dict[str, D]:
+        """Those that are there."""
+        found = await tx.get_all([(KINDS[what], key) for key in keys])
+        return {key: self._decode(what, data, key) for (_, key), data in found.items()}
 
     def _decode(self, what: type[D], data: bytes, key: str) -> D:
         """``StoreError`` also for the document of another id, which a file system that ignores case may give."""

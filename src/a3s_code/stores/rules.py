@@ -246,9 +246,12 @@ class RuledStore(HoldingRules):
 
     async def _claim(self, tx: Transaction, run_id: str, session_id: str) -> None:
         """``RunIdentityConflict`` when the run's checkpoint or admission is another session's."""
-        for held in (
-            await self._load(tx, CheckpointHeader, run_id),
-            await self._load(tx, RunAdmission, run_id),
-        ):
-            if held is not None and held.session_id != session_id:
-                raise RunIdentityConflict(f"run id {run_id!r} belongs to another session")
+        found = await tx.get_all([("checkpoint", run_id), ("run", run_id)])
+        held = {
+            self._decode(CheckpointHeader, data, run_id).session_id
+            if kind == "checkpoint"
+            else self._decode(RunAdmission, data, run_id).session_id
+            for (kind, _), data in found.items()
+        }
+        if held - {session_id}:
+            raise RunIdentityConflict(f"run id {run_id!r} belongs to another session")

@@ -21,7 +21,7 @@ from a3s_code.errors import SessionConfigurationError, StoreError
 from a3s_code.ports.store import StoreCapabilities, StoreEvent
 from a3s_code.stores.rules import RuledStore
 from a3s_code.stores.threads import Threads
-from a3s_code.stores.transaction import About, Kind, Rule, run_through
+from a3s_code.stores.transaction import About, Kind, OneByOne, Rule, run_through
 from a3s_code.stores.watching import KEPT, Bell, cursor_number
 
 T = TypeVar("T")
@@ -181,7 +181,7 @@ class _Database:
             connection.close()
 
 
-class _Transaction:
+class _Transaction(OneByOne):
     """Blocks: everything here runs in a worker thread."""
 
     def __init__(self, connection: sqlite3.Connection, locks: Sequence[str]) -> None:

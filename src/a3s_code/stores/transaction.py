@@ -44,6 +44,11 @@ class Transaction(Protocol):
 
     async def put(self, kind: Kind, key: str, data: bytes, about: About) -> None: ...
 
+    async def get_all(self, names: Sequence[tuple[Kind, str]]) -> dict[tuple[Kind, str], bytes]:
+        """Those that are there."""
+
+    async def put_all(self, kind: Kind, rows: Sequence[tuple[str, bytes, About]]) -> None: ...
+
     async def delete(self, kind: Kind, key: str, session_id: str = "") -> bool: ...
 
     async def of_session(self, kind: Kind, session_id: str | None) -> list[bytes]:
@@ -66,6 +71,24 @@ class Transaction(Protocol):
 
     async def emit(self, kind: str, session_id: str, ref: str) -> None:
         """Tells watchers, once this is committed."""
+
+
+class OneByOne:
+    """``get_all`` and ``put_all`` of a backend that has nothing to win by doing more at once."""
+
+    async def get(self, kind: Kind, key: str) -> bytes | None:
+        raise NotImplementedError
+
+    async def put(self, kind: Kind, key: str, data: bytes, about: About) -> None:
+        raise NotImplementedError
+
+    async def get_all(self, names: Sequence[tuple[Kind, str]]) -> dict[tuple[Kind, str], bytes]:
+        found = {name: await self.get(*name) for name in names}
+        return {name: data for name, data in found.items() if data is not None}
+
+    async def put_all(self, kind: Kind, rows: Sequence[tuple[str, bytes, About]]) -> None:
+        for row in rows:
+            await self.put(kind, *row)
 
 
 Rule: TypeAlias = Callable[[Transaction], Coroutine[Any, Any, T]]

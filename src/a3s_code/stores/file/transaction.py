@@ -22,13 +22,13 @@ from a3s_code.stores.disk import Disk, write_all
 from a3s_code.stores.file.cipher import Cipher, Plain
 from a3s_code.stores.file.facts import FactFiles
 from a3s_code.stores.file.names import Layout, key_of
-from a3s_code.stores.transaction import About, Kind
+from a3s_code.stores.transaction import About, Kind, OneByOne
 
 _PATIENCE: Final = 30.0
 """Seconds to wait for a lock: a process that was stopped while it wrote has it until it goes on or ends."""
 
 
-class FileTransaction:
+class FileTransaction(OneByOne):
     """Blocks: everything here runs in a worker thread."""
 
     def __init__(self, disk: Disk, layout: Layout, cipher: Plain | Cipher, facts: FactFiles) -> None:
