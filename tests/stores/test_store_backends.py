@@ -14,10 +14,11 @@ from storehelp import AnyStore, connect
 
 from a3s_code.errors import SessionConfigurationError, StoreError
 from a3s_code.ports.store import SessionSnapshot
-from a3s_code.stores import pgtables, sqlite, watching
+from a3s_code.stores import pgtables, postgres, sqlite, watching
 from a3s_code.stores.file import FileSessionStore
 from a3s_code.stores.postgres import PostgresSessionStore
 from a3s_code.stores.sqlite import SqliteSessionStore
+from a3s_code.stores.transaction import About, Transaction
 
 
 def test_making_a_store_touches_nothing(tmp_path: Path) -> None:
@@ -131,6 +132,35 @@ async def test_a_lost_connection_is_told_and_got_over(postgres_dsn: str) -> None
         break
     assert found is not None
     await store.close()
+
+
+async def test_a_node_that_stops_in_a_transaction_is_thrown_out(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that stops while it writes keeps a session's lock for seconds only, and its write is undone."""
+    monkeypatch.setitem(postgres._SETTINGS, "idle_in_transaction_session_timeout", "100")
+    stopped, other = (PostgresSessionStore(postgres_dsn, schema="stops") for _ in range(2))
+    began, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def write(tx: Transaction) -> None:
+        await tx.put("session", "s", b"half", About("s"))
+        began.set()
+        await goes_on.wait()
+        await tx.emit("session.saved", "s", "")
+
+    async def run() -> None:
+        await stopped._backend.transact(("session:s",), write)
+
+    writing = asyncio.create_task(run())
+    await began.wait()
+    lease = await other.acquire_lease("s", "other", 60_000)
+    goes_on.set()
+    with pytest.raises(StoreError):
+        await writing
+    assert await other.load_snapshot("s") is None
+    await other.save_snapshot(SessionSnapshot(session_id="s"), epoch=lease.epoch)
+    await stopped.close()
+    await other.close()
 
 
 async def test_an_event_never_overtakes_an_older_transaction(postgres_dsn: str) -> None:

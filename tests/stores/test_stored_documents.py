@@ -16,7 +16,7 @@ from storehelp import AnyStore
 from a3s_code.core.branches import StoredFact, walk
 from a3s_code.core.documents import AnyDocument, decode, digest_of, encode
 from a3s_code.errors import CodeError, StoreError
-from a3s_code.ports.store import Checkpoint, CheckpointHeader, SessionSnapshot
+from a3s_code.ports.store import Checkpoint, CheckpointHeader, ControlReceipt, ControlRequest, SessionSnapshot
 from a3s_code.stores.file import FileSessionStore
 from a3s_code.stores.transaction import About, Kind, Transaction
 
@@ -108,6 +108,31 @@ async def test_a_newer_document_is_refused_and_left_alone(make_store: Callable[[
                 await call()
             assert caught.value.code == "SERIALIZATION_ERROR"
             assert f"{kind} '{key}'" in str(caught.value)
+    await store.close()
+
+
+async def test_a_store_keeps_what_it_doesn_t_know(make_store: Callable[[], AnyStore]) -> None:
+    """Members that a newer version put into a run record, a lease or an inbox are there after the store rewrote it."""
+    store = make_store()
+    run, inbox = SAMPLES["run"], SAMPLES["inbox"]
+    lease = msgspec.structs.replace(SAMPLES["lease"], expires_ms=0)
+    for kind, key, document in (("run", "r1", run), ("lease", SESSION, lease), ("inbox", SESSION, inbox)):
+        newer_one = msgspec.structs.replace(document, more={"of_2040": kind})
+        await plant(store, kind, key, encode(newer_one))  # type: ignore[arg-type]  # these are kinds
+    await store.settle_run("r1", {"status": "failed"})
+    epoch = (await store.acquire_lease(SESSION, "h", 1000)).epoch
+    await store.post_control(SESSION, ControlRequest("q2", "steer"))
+    await store.take_control(SESSION, epoch)
+    await store.answer_control(SESSION, ControlReceipt("q2", "steer", "applied"), epoch=epoch)
+
+    async def read(tx: Transaction) -> list[bytes | None]:
+        names: list[tuple[Kind, str]] = [("run", "r1"), ("lease", SESSION), ("inbox", SESSION)]
+        return [await tx.get(*name) for name in names]
+
+    kept = [json.loads(data or b"{}") for data in await store._backend.transact((), read)]
+    assert [each["of_2040"] for each in kept] == ["run", "lease", "inbox"]
+    assert kept[0]["record"] == {"status": "failed"}
+    assert kept[2]["entries"][0]["added_later"] == 1
     await store.close()
 
 

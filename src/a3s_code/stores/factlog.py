@@ -27,6 +27,7 @@ from a3s_code.ports.log import Position
 from a3s_code.stores.appender import Appender, failed
 from a3s_code.stores.disk import disk, make_private_directory, write_all, write_new
 from a3s_code.stores.lock import leave, open_locked
+from a3s_code.stores.replacing import replace_log
 from a3s_code.stores.scan import MAX_LINE, START, Scan, fits, next_free
 from a3s_code.stores.syncer import Syncer
 from a3s_code.stores.viewfile import read_view, write_view
@@ -40,7 +41,7 @@ def log_path(workspace_root: str, session_id: str) -> str:
 
 
 class FileFactLog:
-    """Implements ``ports.log.FactLog``. ``created_ms`` goes into the header of a log that is begun. Used by one
+    """Implements ``ports.log.MovableLog``. ``created_ms`` goes into the header of a log that is begun. Used by one
     event loop."""
 
     def __init__(
@@ -121,6 +122,38 @@ class FileFactLog:
             raise failed(self.path, "could not be read", error) from error
         finally:
             self._disk.close(fd)
+
+    def header(self) -> Header | None:
+        if not self.exists():
+            return None
+        fd = self._open()
+        try:
+            self._check_header(fd)
+            scan = Scan(self._disk, fd, self.path)
+            scan.read_header()
+            return scan.header
+        finally:
+            self._disk.close(fd)
+
+    def lines(self, after: Position, upto: int) -> list[bytes]:
+        fd = self._open()
+        try:
+            found: list[bytes] = []
+            for line in Scan(self._disk, fd, self.path, after if after.offset else START):
+                if line.fact.seq > upto:
+                    break
+                if line.fact.seq > after.seq:
+                    found.append(line.raw)
+            return found
+        except OSError as error:
+            raise failed(self.path, "could not be read", error) from error
+        finally:
+            self._disk.close(fd)
+
+    def replace(self, header: Header, lines: Sequence[bytes]) -> None:
+        self.release()
+        replace_log(self.path, header, lines)
+        self._position = START
 
     def _open(self) -> int:
         try:

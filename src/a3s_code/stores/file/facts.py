@@ -40,15 +40,20 @@ _read_line: Final = msgspec.json.Decoder(_Line).decode
 
 
 class _Known:
-    """What was read of a file so far: ``size`` bytes of whole blocks of the file ``inode``."""
+    """What was read of a file so far: ``size`` bytes of whole blocks. ``head`` is the last block's, at ``head_at``: it
+    tells the file from another one that was made in its place."""
 
-    def __init__(self, inode: int) -> None:
-        self.inode = inode
+    def __init__(self) -> None:
         self.size = 0
+        self.head = b""
+        self.head_at = 0
         self.sums: dict[int, list[str]] = {}
 
-    def add(self, row: StoredFact) -> None:
-        self.sums.setdefault(row.seq, []).append(row.sum)
+    def take(self, rows: Sequence[StoredFact], head: bytes, end: int) -> None:
+        """The next block, which ends at ``end``."""
+        self.head, self.head_at, self.size = head, self.size, end
+        for row in rows:
+            self.sums.setdefault(row.seq, []).append(row.sum)
 
 
 class FactFiles:
@@ -75,7 +80,7 @@ class FactFiles:
         except FileNotFoundError:
             return []
         try:
-            return [row for rows, _ in self._blocks(disk, fd, path, 0, disk.stat(fd).st_size) for row in rows]
+            return [row for rows, _, _ in self._blocks(disk, fd, path, 0, disk.stat(fd).st_size) for row in rows]
         finally:
             disk.close(fd)
 
@@ -89,12 +94,10 @@ class FactFiles:
                 return
             if disk.stat(fd).st_size > known.size:
                 disk.truncate(fd, known.size)
-            block = self._sealed(new, path)
-            write_all(disk, fd, block)
+            head, body = self._sealed(new, path)
+            write_all(disk, fd, head + body)
             disk.fdatasync(fd)
-            known.size += len(block)
-            for row in new:
-                known.add(row)
+            known.take(new, head, known.size + len(head) + len(body))
         finally:
             disk.close(fd)
 
@@ -103,27 +106,29 @@ class FactFiles:
             self._known.pop(path, None)
 
     def _current(self, disk: Disk, fd: int, path: str) -> _Known:
-        there = disk.stat(fd)
+        size = disk.stat(fd).st_size
         with self._guard:
             known = self._known.get(path)
-            if known is None or known.inode != there.st_ino or known.size > there.st_size:
-                known = self._known[path] = _Known(there.st_ino)
+        if known is None or known.size > size or disk.read(fd, len(known.head), known.head_at) != known.head:
+            known = _Known()
+        with self._guard:
+            self._known[path] = known
             self._known.move_to_end(path)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        for rows, end in self._blocks(disk, fd, path, known.size, there.st_size):
-            for row in rows:
-                known.add(row)
-            known.size = end
+        for rows, head, end in self._blocks(disk, fd, path, known.size, size):
+            known.take(rows, head, end)
         return known
 
-    def _sealed(self, rows: Sequence[StoredFact], path: str) -> bytes:
+    def _sealed(self, rows: Sequence[StoredFact], path: str) -> tuple[bytes, bytes]:
         body = self._cipher.seal(b"\n".join(row.raw for row in rows), _place(path, rows[0].before))
         head = msgspec.json.encode(_Head(rows[0].before, len(body), hashlib.sha256(body).hexdigest()))
-        return head + b"\n" + body + b"\n"
+        return head + b"\n", body + b"\n"
 
-    def _blocks(self, disk: Disk, fd: int, path: str, at: int, size: int) -> Iterator[tuple[list[StoredFact], int]]:
-        """Each whole block's rows and its end. ``StoreError`` names a file that is damaged before its end."""
+    def _blocks(
+        self, disk: Disk, fd: int, path: str, at: int, size: int
+    ) -> Iterator[tuple[list[StoredFact], bytes, int]]:
+        """Each whole block's rows, first line and end. ``StoreError`` names a file that is damaged before its end."""
         data = _bytes(disk, fd, at, size)
         start = 0
         while (line_end := data.find(b"\n", start)) >= 0:
@@ -139,7 +144,8 @@ class FactFiles:
                 if end + 1 == len(data):
                     return
                 raise _damaged(path, at + start)
-            yield _rows(self._cipher.open(body, _place(path, head.before), path), head.before), at + end + 1
+            rows = _rows(self._cipher.open(body, _place(path, head.before), path), head.before)
+            yield rows, data[start : line_end + 1], at + end + 1
             start = end + 1
 
 
