@@ -19,6 +19,8 @@ from a3s_code.stores.file import FileSessionStore
 from a3s_code.testing.faults import CountingDisk, FaultKind, FaultyDisk, KillingDisk, on_disk
 from a3s_code.testing.store_contract.helping import Story
 
+pytest_plugins = ["storefixtures"]
+
 STORY = Story(8)
 STEPS = 8
 

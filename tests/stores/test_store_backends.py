@@ -20,6 +20,8 @@ from a3s_code.stores.postgres import PostgresSessionStore
 from a3s_code.stores.sqlite import SqliteSessionStore
 from a3s_code.stores.transaction import About, Transaction
 
+pytest_plugins = ["storefixtures"]
+
 
 def test_making_a_store_touches_nothing(tmp_path: Path) -> None:
     """Stores are made without a loop, a file, a connection or a thread, and without their extras being imported."""

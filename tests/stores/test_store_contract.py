@@ -10,6 +10,8 @@ from storehelp import AnyStore
 from a3s_code.stores.memory import MemorySessionStore
 from a3s_code.testing.store_contract import CHECKS, Check, check_store, run_check
 
+pytest_plugins = ["storefixtures"]
+
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: str(check.__name__))
 async def test_a_store_keeps_the_contract(check: Check, make_store: Callable[[], AnyStore]) -> None:

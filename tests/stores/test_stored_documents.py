@@ -20,6 +20,8 @@ from a3s_code.ports.store import Checkpoint, CheckpointHeader, ControlReceipt, C
 from a3s_code.stores.file import FileSessionStore
 from a3s_code.stores.transaction import About, Kind, Transaction
 
+pytest_plugins = ["storefixtures"]
+
 SESSION = "golden/λ"
 DOCUMENTS = [pytest.param(name, document, id=name) for name, document in SAMPLES.items()]
 

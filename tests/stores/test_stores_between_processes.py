@@ -18,6 +18,8 @@ from a3s_code.ports.store import SessionSnapshot
 from a3s_code.stores.lease import holder_name, is_dead
 from a3s_code.testing.store_contract.helping import taken_over
 
+pytest_plugins = ["storefixtures"]
+
 CHILD = str(Path(__file__).parent / "storechild.py")
 
 
