@@ -121,6 +121,7 @@ async def open_session(
     session = await agent.session_async(
         workspace,
         session_id="proof",
+        sandbox="host",  # the script kills the process that runs it, which it can only reach there
         llm_client=Watched(tell),
         tools=tools(workspace, tell),
         host_env=HostEnvConfig("n", 1_700_000_000_000),
