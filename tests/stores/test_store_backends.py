@@ -6,14 +6,16 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from storehelp import AnyStore, connect
 
+from a3s_code.core.documents import decode
 from a3s_code.errors import SessionConfigurationError, StoreError
-from a3s_code.ports.store import SessionSnapshot
+from a3s_code.ports.store import Lease, SessionSnapshot
 from a3s_code.stores import pgtables, postgres, sqlite, watching
 from a3s_code.stores.file import FileSessionStore
 from a3s_code.stores.postgres import PostgresSessionStore
@@ -163,6 +165,54 @@ async def test_a_node_that_stops_in_a_transaction_is_thrown_out(
     await other.save_snapshot(SessionSnapshot(session_id="s"), epoch=lease.epoch)
     await stopped.close()
     await other.close()
+
+
+@pytest.mark.parametrize("kind", ["file", "postgres"], indirect=True)
+async def test_renewing_doesn_t_wait_for_a_session_at_work(kind: str, make_store: Callable[[], AnyStore]) -> None:
+    """While somebody writes in one session the other leases of the batch are renewed; then that one is, too."""
+    busy, store = make_store(), make_store()
+    leases = [await store.acquire_lease(name, "h", 60_000) for name in ("a", "b", "c")]
+    began, may_end = threading.Event(), threading.Event()
+
+    async def write(tx: Transaction) -> None:
+        began.set()
+        while not may_end.is_set():
+            await (tx.now_ms() if kind == "postgres" else tx.get("lease", "a"))
+
+    async def run() -> None:
+        await busy._backend.transact(("session:a",), write)
+
+    async def until() -> int:
+        data = await store._backend.transact((), lambda tx: tx.get("lease", "b"))
+        return decode(Lease, data or b"", "b").expires_ms
+
+    writing = asyncio.create_task(run())
+    await asyncio.to_thread(began.wait, 20)
+    renewing = asyncio.create_task(store.renew(leases, 600_000))
+    async with asyncio.timeout(20):
+        while await until() < leases[1].expires_ms + 500_000:
+            pass
+    assert not renewing.done()
+    may_end.set()
+    await writing
+    renewed = await renewing
+    assert [lease is not None and lease.epoch for lease in renewed] == [1, 1, 1]
+    await busy.close()
+    await store.close()
+
+
+async def test_a_listing_survives_a_damaged_file(tmp_path: Path) -> None:
+    """A session whose file is damaged is listed by the id in its name, and one without such a name is left out."""
+    store = FileSessionStore(tmp_path)
+    for session_id in ("a", "b", "x" * 400):
+        await store.save_snapshot(SessionSnapshot(session_id=session_id, labels={"tenant_id": "t"}))
+    for path in (tmp_path / "v1" / "sessions").iterdir():
+        if path.name != "id_YQ.json":
+            path.write_bytes(b"{")
+    (tmp_path / "v1" / "sessions" / "id_!.json").write_bytes(b"{")
+    assert [entry.session_id for entry in await store.list_sessions()] == ["a", "b"]
+    assert [entry.session_id for entry in await store.list_sessions("t")] == ["a"]
+    await store.close()
 
 
 async def test_an_event_never_overtakes_an_older_transaction(postgres_dsn: str) -> None:

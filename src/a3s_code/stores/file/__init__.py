@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from a3s_code.errors import CodeError, StoreError
 from a3s_code.ports.store import StoreCapabilities, StoreEvent
@@ -24,6 +24,8 @@ from a3s_code.stores.threads import Threads
 from a3s_code.stores.transaction import Kind, Rule, run_through
 
 T = TypeVar("T")
+_THREADS: Final = 16
+"""Each may wait for a lock that another process has, and the others must go on."""
 
 
 class FileSessionStore(RuledStore):
@@ -61,7 +63,7 @@ class FileSessionStore(RuledStore):
 
 class _Files:
     def __init__(self, directory: str, cipher: Plain | Cipher) -> None:
-        self.threads = Threads(4, "a3s-code-files")
+        self.threads = Threads(_THREADS, "a3s-code-files")
         self._directory = directory
         self._layout = Layout(directory)
         self._cipher = cipher

@@ -36,14 +36,15 @@ def name_of(key: str) -> str:
 
 
 def key_of(name: str) -> str | None:
-    """The id that a file's name tells; ``None`` for a digest."""
+    """The id that a file's name tells; ``None`` for a digest, and for a name that no id has."""
     if not name.startswith("id_"):
         return None
     text = name[3:]
     try:
-        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+        key = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
     except (binascii.Error, ValueError):
         return None
+    return key if name_of(key) == name else None
 
 
 class Layout:
