@@ -1,4 +1,4 @@
-"""Questions of the model at the terminal and by ``answer``, with a host's own ``ask_user`` tool."""
+"""Questions of the model at the terminal and by ``answer``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from a3s_code import Agent, tool
+from a3s_code import Agent
 from a3s_code.api.stream import EventStream
 from a3s_code.cli.asking import Person
 from a3s_code.cli.governed import Governed
@@ -23,12 +23,6 @@ from a3s_code.core.policy import preset
 from a3s_code.testing import ScriptedModel, calls
 
 RIGHTS = Governed(preset("full"), "full", None, yes=False, asks=True, words=())
-
-
-@tool
-def ask_user(question: str, options: list[str] | None = None) -> str:
-    """Asks the user."""
-    raise AssertionError("a question is answered, not run")
 
 
 class Typist(io.StringIO):
@@ -62,7 +56,7 @@ async def watched(workspace: Path, model: ScriptedModel, keyboard: Keyboard, *, 
     """The exit code, and what was told."""
     told = io.StringIO()
     async with await Agent.create_async('default_model = "offline/scout"') as agent:
-        session = await agent.session_async(workspace, session_id="asks", llm_client=model, tools=[ask_user])
+        session = await agent.session_async(workspace, session_id="asks", llm_client=model)
         last = session.current_run()
         events = await (session.resume_stream_async(str(last["id"])) if resume and last else session.stream_async("go"))
         assert isinstance(events, EventStream)

@@ -30,7 +30,7 @@ EVENTS: Final[dict[str, tuple[str, str]]] = {
         "`tool_id`, `action_taken`: `reject` or `auto_approve`",
     ),
     "user_question": (
-        "the model asks you something, through a tool of yours called `ask_user`",
+        "the model asks you something with `ask_user`; answer with `answer_question`",
         "`tool_id`, `question`, `options`",
     ),
     "run_control_applied": ("a steer has become a message", "`request_id`, `kind`, `run_id`, `turn_id`"),

@@ -147,14 +147,6 @@ async def test_a_writing_call_clears_the_window(agent: Agent, workspace: Path) -
     assert set(outcomes(workspace).values()) == {"ok"}
 
 
-async def test_questions_of_the_model_without_a_tool_for_them(agent: Agent, workspace: Path) -> None:
-    """This version has no ``ask_user``: the call is an unknown tool, and the run goes on."""
-    session = await open_session(agent, workspace, calls(("ask_user", {"question": "why?"})), "done")
-    assert (await session.send_async("go")).text == "done"
-    (result,) = data(workspace, "tool.result")
-    assert result.metadata["error"]["type"] == "unknown_tool"
-
-
 async def test_call_ids_that_come_again(agent: Agent, workspace: Path) -> None:
     """A provider that gives every call the same id, or none, still gets each call's own result back."""
     model = ScriptedModel(

@@ -1,4 +1,4 @@
-"""Questions of the model to the host (facts.md, *Parking and answering*), with a host's own ``ask_user`` tool."""
+"""Questions of the model to the host (facts.md, *Parking and answering*)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,8 @@ from typing import Any
 
 from runhelp import collected, data, kinds, open_session, until, well_formed
 
-from a3s_code import Agent, Session, tool
+from a3s_code import Agent, Session
 from a3s_code.testing import ScriptedModel, call, calls
-
-
-@tool
-def ask_user(question: str, options: list[str] | None = None) -> str:
-    """Asks the user."""
-    raise AssertionError("a question is answered, not run")
 
 
 def asking(*questions: str) -> Any:
@@ -23,7 +17,7 @@ def asking(*questions: str) -> Any:
 
 
 async def asked(agent: Agent, workspace: Path, model: ScriptedModel) -> tuple[Session, asyncio.Task[Any]]:
-    session = await open_session(agent, workspace, llm_client=model, tools=[ask_user])
+    session = await open_session(agent, workspace, llm_client=model)
     task = asyncio.ensure_future(session.send_async("go"))
     await until(lambda: bool(session.pending_questions()))
     return session, task
@@ -48,7 +42,7 @@ async def test_an_answer_is_the_result(agent: Agent, workspace: Path) -> None:
 
 async def test_questions_are_answered_one_after_the_other(agent: Agent, workspace: Path) -> None:
     """Each question is published when its turn comes; an answer for a later one is kept for it (case D03)."""
-    session = await open_session(agent, workspace, asking("one", "two"), "done", tools=[ask_user])
+    session = await open_session(agent, workspace, asking("one", "two"), "done")
     reading = asyncio.ensure_future(collected(await session.stream_async("go")))
     await until(lambda: len(session.pending_questions()) == 2)
     first, second = (str(each["tool_id"]) for each in session.pending_questions())
@@ -66,7 +60,7 @@ async def test_a_question_survives_a_restart(agent: Agent, workspace: Path) -> N
     await session.close_async()
     await asyncio.wait([task])
     assert task.exception() is not None
-    again = await open_session(agent, workspace, "because", tools=[ask_user])
+    again = await open_session(agent, workspace, "because")
     (question,) = again.pending_questions()
     assert await again.answer_question_async(str(question["tool_id"]), "free words")
     assert again.pending_questions() == []
@@ -77,7 +71,7 @@ async def test_a_question_survives_a_restart(agent: Agent, workspace: Path) -> N
 async def test_a_ninth_question_fails(agent: Agent, workspace: Path) -> None:
     """A run asks at most eight questions; a further one fails and says why."""
     model = ScriptedModel([asking(*[f"question {n}" for n in range(9)]), "done"])
-    session = await open_session(agent, workspace, llm_client=model, tools=[ask_user], tool_budget=None)
+    session = await open_session(agent, workspace, llm_client=model, tool_budget=None)
     task = asyncio.ensure_future(session.send_async("go"))
     while not task.done():
         for question in session.pending_questions():

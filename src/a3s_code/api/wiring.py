@@ -39,6 +39,7 @@ from a3s_code.stores.syncer import Syncer
 from a3s_code.system.clock import SystemClock, SystemEntropy
 from a3s_code.system.hostenv import ConfiguredEnv
 from a3s_code.system.process import LocalProcesses
+from a3s_code.tools.ask_user import AskUserTool
 from a3s_code.tools.bash import BashTool
 from a3s_code.tools.edit import EditTool
 from a3s_code.tools.ls import LsTool
@@ -67,7 +68,7 @@ class Shared:
         self.environ = environ
         self.processes = processes = LocalProcesses()
         tools: list[Tool] = [ReadTool(), LsTool(), SearchTool(processes), WriteTool(), EditTool()]
-        tools.append(BashTool(processes, environ))
+        tools += [BashTool(processes, environ), AskUserTool()]
         self.tools: dict[str, RegisteredTool] = built_in(tools)
         self.specs: tuple[ToolSpec, ...] = specs_of(self.tools)
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from a3s_code.core import project
 from a3s_code.core.assemble import AssembledTurn, Assembler
 from a3s_code.core.content import Call, Usage, Verdict
+from a3s_code.core.decide.approvals import ASK_USER
 from a3s_code.core.decide.context import estimated_tokens
 from a3s_code.core.facts import ModelTurn
 from a3s_code.core.steps import Infer
@@ -198,7 +199,8 @@ async def _judged(run: ActiveRun, step: Infer, call: Call) -> Call:
         return replace(call, verdict=Verdict("deny", f"Unknown tool: {call.name}{hint}", "unknown_tool"))
     args, fault = registered.check(call.args) if call.fault is None else (None, call.fault)
     if args is None or fault is not None:
-        return call
+        malformed = fault if call.name == ASK_USER and call.fault is None else None  # one that would park unchecked
+        return replace(call, verdict=Verdict("deny", malformed, "invalid_argument")) if malformed else call
     invocation = run.invocation(call)
     invocation.args, invocation.tool = args, registered
     verdict = await judged(invocation, run.parts)

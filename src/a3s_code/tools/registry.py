@@ -18,7 +18,7 @@ from a3s_code.ports.tool import Tool
 from a3s_code.ports.toolbox import ArgumentCheck, RegisteredTool
 from a3s_code.tools.validate import compile_schema
 
-ORDER: Final = ("read", "ls", "search", "write", "edit", "bash")
+ORDER: Final = ("read", "ls", "search", "write", "edit", "bash", "ask_user")
 
 
 class LazyCheck:

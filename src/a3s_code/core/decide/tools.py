@@ -16,7 +16,7 @@ from a3s_code.core.state import DUPLICATE_WINDOW, CallState, View
 from a3s_code.core.steps import Deny, Record, Recorded, Run, Step
 
 ROUNDS_USED_UP = "No tools are left in this turn (max_tool_rounds): answer in text"
-_OUTCOMES: dict[str, Outcome] = {"unknown_tool": "error", "cancelled": "cancelled"}
+_OUTCOMES: dict[str, Outcome] = {"unknown_tool": "error", "invalid_argument": "error", "cancelled": "cancelled"}
 
 
 def refusals(view: View, rules: Rules) -> Step | None:
