@@ -188,6 +188,10 @@ class Fanout:
             self.eased()
         return True
 
+    @property
+    def has_readers(self) -> bool:
+        return bool(self._readers)
+
     def tell(self, event: AgentEvent) -> None:
         """Gives an event that is not kept to whoever reads now."""
         for reader in self._readers:

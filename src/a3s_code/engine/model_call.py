@@ -153,7 +153,7 @@ class _Attempt:
         """Takes the deltas as they come. A client that keeps its own deadline of ``timeout_ms`` fails first and says
         more; the watchdog is for those that don't."""
         fanout = self.run.fanout
-        untold = BREATHE_EVERY - 1  # the first one is told at once
+        untold = BREATHE_EVERY - 1 if fanout.has_readers else 0  # whoever reads is told the first one at once
         with Watchdog(self.request.timeout_ms + CLIENTS_FIRST_MS) as dog:
             async for delta in stream:
                 dog.touch()
