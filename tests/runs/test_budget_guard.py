@@ -59,7 +59,9 @@ async def test_denied_model_call_fails_the_run_and_leaves_the_session_open(tmp_p
             await session.send_async("go")
         assert caught.value.code == "BUDGET_EXHAUSTED"
         hits = [
-            e["payload"] for e in session.run_events(session.runs()[0]["id"]) if e["type"] == "budget_threshold_hit"
+            e["payload"]
+            for e in session.run_events(str(session.runs()[0]["id"]))
+            if e["type"] == "budget_threshold_hit"
         ]
         assert hits == [
             {"resource": "tokens", "kind": "hard", "consumed": None, "limit": None, "message": "monthly cap"}
