@@ -34,6 +34,10 @@ EVENTS: Final[dict[str, tuple[str, str]]] = {
         "`tool_id`, `question`, `options`",
     ),
     "run_control_applied": ("a steer has become a message", "`request_id`, `kind`, `run_id`, `turn_id`"),
+    "persistence_failed": (
+        "the session store didn't take the `snapshot`, `checkpoint` or `run record` (`what`); the run goes on",
+        "`what`, `error`",
+    ),
     "budget_threshold_hit": (
         "your budget guard said `soft` (`kind` `soft`) or `deny` (`hard`)",
         "`resource`, `kind`, `consumed`, `limit`, `message`",

@@ -53,14 +53,13 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "`SessionRetentionLimits`",
     },
     "Governance": {
-        "permission_policy": "which calls run, ask or are refused: a `PermissionPolicy`, a mapping, or a preset's name; "
-        "see [writing a policy](writing-a-policy.md). "
-        "Without one the preset `\"workspace\"`",
+        "permission_policy": "which calls run, ask or are refused: a `PermissionPolicy`, a mapping, or a preset's "
+        "name; see [writing a policy](writing-a-policy.md). Without one the preset `workspace`",
         "confirmation_policy": "a `ConfirmationPolicy` or a mapping: calls that ask are parked for you; see "
         "[approvals](approvals.md)",
         "credential_policy": 'what a model\'s call that names a credential file does: `"ask"`, `"deny"` or `"off"`',
-        "security_provider": "an object with `sanitize(text)`, like `DefaultSecurityProvider()`: what leaves a run passes "
-        "it; see [the threat model](threat-model.md)",
+        "security_provider": "an object with `sanitize(text)`, like `DefaultSecurityProvider()`: what leaves a run "
+        "passes it; see [the threat model](threat-model.md)",
         "budget_guard": "an object that is asked before each model and tool call; see [budgets](budgets.md)",
         "hooks": "a list of mappings, each a hook as `register_hook` takes it; see [hooks](hooks.md)",
         "budget_guard_timeout_ms": "how long it may think; no answer is a refusal",
@@ -70,6 +69,9 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
         "sandbox_writable": "workspace-relative paths whose protection in the sandbox is lifted, like `.git`",
     },
     "State": {
+        "session_store": "where the session's snapshots and checkpoints go, so that it can go on elsewhere; see "
+        "[stores](stores.md)",
+        "auto_save": "saves a snapshot after every settled run; needs a store",
         "log_durability": '`"fsync"`, or `"os"`: survives a killed process, not a power cut',
         "unknown_outcome": 'what a resume does with a call that may have had its effect: `"run"`, `"ask"` or '
         '`"report"`',
@@ -77,8 +79,8 @@ OPTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Tools": {
         "tools": "your own functions or tool objects; see [tools](tools.md)",
-        "tool_result_transform_policy": "how long outputs are shortened: a mapping or a `ToolResultTransformPolicy`; see "
-        "[tools](tools.md)",
+        "tool_result_transform_policy": "how long outputs are shortened: a mapping or a `ToolResultTransformPolicy`; "
+        "see [tools](tools.md)",
     },
     "Accepted, without effect in this version": {
         "auto_compact_threshold": "belongs to compaction",

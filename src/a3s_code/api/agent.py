@@ -17,11 +17,13 @@ from typing import Any
 from a3s_code.api.blocking import Home, blocking, bridged
 from a3s_code.api.options import SessionOptions
 from a3s_code.api.session import Session
+from a3s_code.api.storing import resumed, store_of, stored_session
 from a3s_code.api.wiring import Shared, build
 from a3s_code.config.load import config_from_mapping, load_config
 from a3s_code.config.model import CodeConfig
 from a3s_code.engine.session import EngineSession
-from a3s_code.errors import SessionClosed
+from a3s_code.errors import CodeError, SessionClosed, SessionConfigurationError
+from a3s_code.ports.store import SessionStore
 
 _log = logging.getLogger("a3s_code")
 Source = str | os.PathLike[str]
@@ -62,16 +64,69 @@ class Agent:
         self, workspace: Source, options: SessionOptions | Mapping[str, Any] | None = None, **overrides: Any
     ) -> Session:
         """A session on ``workspace``; ``overrides`` are options and win. A ``session_id`` whose log is in the workspace
-        goes on from there. ``SessionConfigurationError`` names the option, before any I/O."""
+        goes on from there, and one that its store knows as by ``resume_session``. ``SessionConfigurationError`` names
+        the option, before any I/O."""
         self._home.check_blocking("session")
-        return self._session(workspace, options, overrides)
+        given = self._given(options, overrides)
+        if self._to_look_up(given) is None:
+            return self._session(workspace, given)
+        return self._home.run(lambda: self._continued(workspace, given), name="session")
 
     async def session_async(
         self, workspace: Source, options: SessionOptions | Mapping[str, Any] | None = None, **overrides: Any
     ) -> Session:
-        """The same on any loop; nothing in it waits."""
+        """The same on any loop; only a look into a store waits."""
         self._home.check_alive("session_async")
-        return self._session(workspace, options, overrides)
+        given = self._given(options, overrides)
+        if self._to_look_up(given) is None:
+            return self._session(workspace, given)
+        return await self._home.bridge(lambda: self._continued(workspace, given), name="session_async")
+
+    @bridged
+    async def resume_session_async(
+        self, /, session_id: str, options: SessionOptions | Mapping[str, Any] | None = None, **overrides: Any
+    ) -> Session:
+        """The session that was saved under this id, on the workspace it had. Options that are given win, the others
+        come from what was saved; code (tools, hooks, guards) has to be given again. ``SESSION_ERROR`` for an id that
+        the store doesn't know."""
+        given = self._given(options, {**overrides, "session_id": session_id})
+        store = self._to_look_up(given)
+        if store is None:
+            raise SessionConfigurationError("session option 'session_store': resume_session needs a store to read")
+        snapshot = await store.load_snapshot(session_id)
+        if snapshot is None:
+            raise CodeError(f"no saved session '{session_id}' in the session store", "SESSION_ERROR")
+        session = self._session(snapshot.workspace, resumed(given, snapshot))
+        await session._restore(snapshot)
+        return session
+
+    resume_session = blocking(resume_session_async)
+
+    @bridged
+    async def replace_session_async(
+        self, /, session: Session, options: SessionOptions | Mapping[str, Any] | None = None, **overrides: Any
+    ) -> Session:
+        """The idle ``session``, saved and set up anew under its id with ``options``; what they leave unset stays as it
+        is. When that fails ``session`` stays live, else it is closed. ``SESSION_BUSY`` while it works."""
+        given = self._given(options, overrides)
+        if given.session_id not in (None, session.session_id):
+            raise SessionConfigurationError("session option 'session_id': replace_session keeps the session's id")
+        keeper = session._engine.keeper
+        if keeper is None:
+            raise SessionConfigurationError("replace_session requires a session_store on this session")
+        wanted = {name: value for name, value in given.given().items() if value is not None or name != "session_store"}
+        with session._engine.held("replace_session"):
+            await session._engine.ready()
+            snapshot = await keeper.take()
+            await keeper.store.save_snapshot(snapshot)
+            replacing = self._session(
+                session.workspace, session._options.merged({**wanted, "session_id": session.session_id})
+            )
+            await replacing._restore(snapshot)
+        await session._end("replaced")
+        return replacing
+
+    replace_session = blocking(replace_session_async)
 
     def list_sessions(self) -> list[str]:
         """The ids of live sessions, sorted, each once."""
@@ -105,14 +160,33 @@ class Agent:
         if self._home.is_private:
             self._home.close()
 
-    def _session(
-        self, workspace: Source, options: SessionOptions | Mapping[str, Any] | None, overrides: dict[str, Any]
-    ) -> Session:
+    def _given(
+        self, options: SessionOptions | Mapping[str, Any] | None, overrides: Mapping[str, Any]
+    ) -> SessionOptions:
         if self._closed:
             raise SessionClosed("The agent is closed")
         given = SessionOptions.of(options)
-        built = build(self._shared, workspace, given.merged(overrides) if overrides else given)
-        session = Session(self, self._home, built.engine, built.hooks, built.warnings)
+        return given.merged(overrides) if overrides else given
+
+    def _to_look_up(self, given: SessionOptions) -> SessionStore | None:
+        """The store that may know the session; checks the options first, so that a wrong one costs no I/O."""
+        if given.session_id is None or (given.session_store is None and self._shared.store is None):
+            return None
+        return store_of(self._shared.config, self._shared.store, given.validate())
+
+    async def _continued(self, workspace: Source, given: SessionOptions) -> Session:
+        store = self._to_look_up(given)
+        assert store is not None
+        assert given.session_id is not None
+        snapshot, stored = await stored_session(store, given.session_id)
+        session = self._session(workspace, given if stored is None else resumed(given, stored))
+        if snapshot is not None:
+            await session._restore(snapshot)
+        return session
+
+    def _session(self, workspace: Source, given: SessionOptions) -> Session:
+        built = build(self._shared, workspace, given)
+        session = Session(self, self._home, built, given)
         key = id(built.engine)
         weakref.finalize(session, _dropped, self._home, built.engine).atexit = False
         with self._lock:

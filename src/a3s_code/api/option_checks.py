@@ -22,6 +22,7 @@ from a3s_code.engine.artifacts import ArtifactStoreLimits
 from a3s_code.errors import CodeError, SessionConfigurationError
 from a3s_code.hooks.hook import hook_from
 from a3s_code.ports.clock import HostEnvConfig
+from a3s_code.ports.store import SessionStore
 
 S = TypeVar("S", bound=msgspec.Struct)
 Check: TypeAlias = Callable[[Any], Any]
@@ -240,6 +241,14 @@ def sandbox_handle(value: object) -> object:
     return value
 
 
+def session_store(value: object) -> object:
+    """An object with the methods of ``ports.store.SessionStore``."""
+    missing = [] if value is None else [name for name in _STORE if not callable(getattr(value, name, None))]
+    if missing:
+        raise ValueError(f"Expected a SessionStore, got {_shown(value)}, which has no {missing[0]}()")
+    return value
+
+
 def inside_workspace(value: object) -> tuple[str, ...] | None:
     """Relative paths that stay inside and are not the runtime's own."""
     if value is None:
@@ -270,6 +279,7 @@ def _listed(words: Iterable[str]) -> str:
     return f"{', '.join(first)} or {last}" if first else last
 
 
+_STORE: Final = tuple(name for name in vars(SessionStore) if not name.startswith("_"))
 _flag: Final = of(bool)
 _natural: Final = of(_Natural)
 _positive: Final = of(_Positive)
@@ -314,7 +324,8 @@ CHECKS: Final[dict[str, Check]] = {
     "sandbox": one_of("native", "host"),
     "credential_policy": one_of("ask", "deny", "off"),
     "completion_gate": one_of("report", "require"),
-    **dict.fromkeys(("completion_attestor", "session_store", "memory_store", "agent_executor"), anything),
+    **dict.fromkeys(("completion_attestor", "memory_store", "agent_executor"), anything),
+    "session_store": session_store,
     "log_durability": one_of("fsync", "os"),
     "unknown_outcome": one_of("run", "ask", "report"),
     "host_env": host_env,

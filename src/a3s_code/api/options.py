@@ -19,6 +19,7 @@ from a3s_code.engine.artifacts import ArtifactStoreLimits
 from a3s_code.errors import SessionConfigurationError
 from a3s_code.ports.clock import HostEnvConfig
 from a3s_code.ports.model import Model
+from a3s_code.ports.store import SessionStore
 
 NOT_YET: Final[dict[str, str]] = {
     "auto_compact": "compaction",
@@ -29,8 +30,6 @@ NOT_YET: Final[dict[str, str]] = {
     "completion_waivers": "the completion gate",
     "completion_attestor": "the completion gate",
     "enforce_active_skill_tool_restrictions": "skills",
-    "session_store": "a session store",
-    "auto_save": "a session store",
     "memory_store": "memory",
     "memory_extraction": "memory",
     "agent_dirs": "delegation",
@@ -132,7 +131,7 @@ class SessionOptions(_Fields):
     completion_attestor: object | None = None
     enforce_active_skill_tool_restrictions: bool = False
     # state
-    session_store: object | None = None
+    session_store: SessionStore | None = None
     auto_save: bool = False
     memory_store: object | None = None
     auto_recall: bool = True

@@ -16,12 +16,14 @@ from a3s_code.api.blocking import Home
 from a3s_code.api.confine import command_sandbox
 from a3s_code.api.options import SessionOptions
 from a3s_code.api.policy import Judging
+from a3s_code.api.storing import bound, configured_store, store_of
 from a3s_code.config.model import CodeConfig, ModelConfig, ProviderConfig
 from a3s_code.context.instructions import Instructions, load_instructions
 from a3s_code.context.prompt import PromptSlots, build_system_prompt
 from a3s_code.core.content import JsonObject
 from a3s_code.core.digest import canonical
 from a3s_code.core.rules import Rules
+from a3s_code.engine.keeping import Keeping
 from a3s_code.engine.parts import Governance, Labels, Limits, ModelSettings, Parts
 from a3s_code.engine.sanitizer import Sanitizer
 from a3s_code.engine.session import EngineSession
@@ -71,9 +73,12 @@ class Shared:
         tools += [BashTool(processes, environ), AskUserTool()]
         self.tools: dict[str, RegisteredTool] = built_in(tools)
         self.specs: tuple[ToolSpec, ...] = specs_of(self.tools)
+        self.store = configured_store(config)
 
     async def aclose(self) -> None:
         await self.providers.aclose()
+        if self.store is not None:
+            await self.store.close()
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -99,17 +104,13 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
     specs = tools.specs()
     hooks = _hooks(shared, options)
     judging = Judging(options.permissions(), place, _commands_ask_themselves)
+    log = FileFactLog(place.root, session_id, created_ms=env.now_ms(), syncer=SYNCER, durability=options.log_durability)
+    store = store_of(shared.config, shared.store, options)
     parts = Parts(
         session_id=session_id,
         labels=Labels(options.tenant_id, options.principal, options.agent_template_id, options.correlation_id),
         workspace=place,
-        log=FileFactLog(
-            place.root,
-            session_id,
-            created_ms=env.now_ms(),
-            syncer=SYNCER,
-            durability=options.log_durability,
-        ),
+        log=log,
         blobs=FileBlobs(place.root),
         env=env,
         clock=shared.clock,
@@ -124,6 +125,7 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
         governance=_governance(options, judging),
         context=_Context(system, tools, options, name).digests,
         rules=_rules(shared.config, options, model, _tokens(system, specs)),
+        keeping=None if store is None else Keeping(store, log, options.auto_save, name or "", bound(options)),
         sandbox=command_sandbox(options, place.root, shared.processes, shared.environ, shared.home, shared.clock),
         limits=_limits(options),
         durable=options.log_durability == "fsync",
@@ -279,13 +281,7 @@ def _short(text: str) -> str:
 
 def _not_yet(config: CodeConfig, options: SessionOptions) -> list[str]:
     """What the configuration asks for and this version doesn't have; for ``init_warning``."""
-    if config.storage in ("file", "custom"):
-        raise SessionConfigurationError(
-            f"storage_backend {config.storage!r}: session stores are not available in this version; the fact log in "
-            "the workspace keeps the conversation"
-        )
     asked = {
-        "storage_backend": config.storage is not None,
         "memory_dir": config.memory_dir is not None or config.memory is not None,
         "skill_dirs": bool(config.skill_dirs),
         "agent_dirs": bool(config.agent_dirs),

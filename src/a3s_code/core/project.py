@@ -173,6 +173,11 @@ def failed(message: str, code: str) -> Event:
     return "error", {"message": message, "code": code}
 
 
+def not_kept(what: str, error: str) -> Event:
+    """A session store didn't take something; the run goes on."""
+    return "persistence_failed", {"what": what, "error": error}
+
+
 def parked(call: Call, reason: str) -> Event:
     """A call that waits for a person, and why."""
     if asks_person(call):

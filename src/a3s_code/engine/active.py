@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import Protocol
 
 from a3s_code.core.content import Call, Json, JsonObject
 from a3s_code.core.events.envelope import AgentEvent
-from a3s_code.core.facts import Fact, FactData, ToolStarted
+from a3s_code.core.facts import Fact, FactData, RunClosed, ToolResulted, ToolStarted
 from a3s_code.core.project import Event, of_fact, output_delta
 from a3s_code.core.rules import Rules
 from a3s_code.core.state import ClosedRun, RunState, View
@@ -28,9 +29,20 @@ from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError
 
 
+class Keeper(Protocol):
+    """Who keeps a run in a session store. ``saves``: a snapshot is saved when it has settled."""
+
+    @property
+    def saves(self) -> bool: ...
+
+    async def checkpoint(self, run: ActiveRun) -> None:
+        """Keeps what the log has of the run. Raises nothing."""
+
+
 class ActiveRun:
     """``closing`` is set while the session closes; ``outcome`` and ``error`` are set once ``finished`` is done.
-    ``latest`` is what the log last said of the run, also when it takes no closing fact."""
+    ``latest`` is what the log last said of the run, also when it takes no closing fact. ``results_kept`` says that the
+    ``keeper`` has every tool result."""
 
     def __init__(
         self, run_id: str, parts: Parts, writer: Writer, kernel: Kernel, token: CancelToken, record: RunRecord
@@ -62,6 +74,9 @@ class ActiveRun:
         self._labels = {"run_id": run_id, "session_id": parts.session_id, **parts.labels.present()}
         self._sanitizer = parts.governance.sanitizer
         self.sequence = 0
+        self.keeper: Keeper | None = None
+        self.held: list[tuple[Event, int]] = []
+        self.results_kept = True
         self._loop = asyncio.get_running_loop()
 
     @property
@@ -84,18 +99,44 @@ class ActiveRun:
         of_fact_to_hooks(self.firing, fact, view, self.published)
         if isinstance(fact.data, ToolStarted):
             self.begun.add(fact.data.call)
-        for event in of_fact(fact, view):
-            self.emit(event)
+        if self.keeper is None:
+            for event in of_fact(fact, view):
+                self.emit(event)
+        else:
+            self._tell_and_keep(fact, view)
         self.answered.set()
 
-    def emit(self, event: Event) -> None:
+    def _tell_and_keep(self, fact: Fact, view: View) -> None:
+        """The last event is held back while a snapshot is saved, so that a failure can be told before it."""
+        assert self.keeper is not None
+        self.results_kept = self.results_kept and not isinstance(fact.data, ToolResulted)
+        for event in of_fact(fact, view):
+            if self.keeper.saves and isinstance(fact.data, RunClosed):
+                self.held.append((event, self.parts.env.now_ms()))
+            else:
+                self.emit(event)
+
+    def ending(self) -> list[AgentEvent]:
+        """The events that are held back, as they will be sent."""
+        return [self._made(event, self.sequence + 1 + i, at) for i, (event, at) in enumerate(self.held)]
+
+    def end(self) -> None:
+        """Sends what was held back, and nothing after it."""
+        held, self.held = self.held, []
+        for event, at in held:
+            self.emit(event, at)
+
+    def emit(self, event: Event, at_ms: int | None = None) -> None:
         """Sends one event to the record and to every reader. Nothing follows the terminal one."""
         self.sequence += 1
+        at_ms = self.parts.env.now_ms() if at_ms is None else at_ms
+        self.fanout.publish(self._made(event, self.sequence, at_ms))
+
+    def _made(self, event: Event, sequence: int, at_ms: int) -> AgentEvent:
         kind, payload = event
         if self._sanitizer is not None:
             payload = self._sanitizer.payload(payload)
-        now = self.parts.env.now_ms()
-        self.fanout.publish(AgentEvent(kind, payload, self._labels, self.sequence, now))
+        return AgentEvent(kind, payload, self._labels, sequence, at_ms)
 
     def whisper(self, event: Event) -> None:
         """Tells whoever reads now, and nobody later; takes the place of no other event."""

@@ -2,8 +2,8 @@
 kept.
 
 One rule: what is kept is found by its content's digest and never changes; the oldest goes first.
-Known weakness: it is memory only. After a restart a URI that an earlier result names leads nowhere; keeping artifacts
-with the session's snapshot comes with the stores.
+Known weakness: it is memory only. After a restart a URI that an earlier result names leads nowhere, unless a session
+store has a snapshot of the session.
 """
 
 from __future__ import annotations
@@ -65,6 +65,12 @@ class Artifacts:
             while len(self._kept) > self._limits.max_artifacts or self._size > self._limits.max_bytes:
                 oldest = self._kept.pop(next(iter(self._kept)))
                 self._size -= len(oldest.data)
+
+    def all(self) -> list[JsonObject]:
+        """What is kept, oldest first: ``uri``, ``tool``, ``content``."""
+        with self._lock:
+            kept = list(self._kept.items())
+        return [{"uri": uri, "tool": each.tool, "content": each.data.decode()} for uri, each in kept]
 
     def get(self, uri: str) -> JsonObject | None:
         """``uri``, ``tool``, ``media_type``, ``bytes``, ``sha256``, ``content``; ``None`` when it is unknown or gone.

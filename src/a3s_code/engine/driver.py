@@ -35,6 +35,8 @@ async def drive(run: ActiveRun, control: Control) -> None:
         try:
             if not control.apply(run, step):
                 await perform(run, step)
+                if not run.results_kept and run.keeper is not None:
+                    await run.keeper.checkpoint(run)
         except Interrupted:
             continue
         except StoreError:

@@ -6,7 +6,8 @@ Known weakness: none known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +22,13 @@ from a3s_code.engine.firing import Firing
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.token import CancelToken, Interrupted
 from a3s_code.engine.writer import Writer
+
+Attach: TypeAlias = Callable[[], tuple[AttachmentRef, ...]]
+
+
+def no_attachments() -> tuple[AttachmentRef, ...]:
+    """What a prompt without attachments comes with."""
+    return ()
 
 
 class Prompt(msgspec.Struct, frozen=True):

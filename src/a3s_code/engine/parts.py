@@ -16,6 +16,7 @@ from a3s_code.core.policy import ConfirmationPolicy
 from a3s_code.core.projection import ToolResultTransformPolicy
 from a3s_code.core.rules import Rules
 from a3s_code.engine.artifacts import ArtifactStoreLimits
+from a3s_code.engine.keeping import Keeping
 from a3s_code.engine.sanitizer import Sanitizer
 from a3s_code.ports.blobs import Blobs
 from a3s_code.ports.callbacks import Callbacks
@@ -102,6 +103,7 @@ class Parts(msgspec.Struct, frozen=True):
     judge: Callable[[str, JsonObject], Verdict]
     context: Callable[[], dict[str, str]]
     rules: Rules
+    keeping: Keeping | None = None
     sandbox: Confinement | None = None
     governance: Governance = Governance()
     hooks: Hooks = NoHooks()

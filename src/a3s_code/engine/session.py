@@ -10,15 +10,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final
 
 from a3s_code.core import project
-from a3s_code.core.content import AttachmentRef, Json, JsonObject
+from a3s_code.core.content import Json, JsonObject
 from a3s_code.core.facts import ConfirmationAnswered, Fact, FactData, RunOpened
 from a3s_code.core.facts.runs import Cause
 from a3s_code.core.history import history
 from a3s_code.core.state import ClosedRun, View
-from a3s_code.engine import approvals, points, recovery
+from a3s_code.engine import approvals, points, resuming
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.control import Control, Kind, Options, Receipt, turn_of
 from a3s_code.engine.driver import drive_to_its_end
@@ -27,8 +27,9 @@ from a3s_code.engine.gate import Gate
 from a3s_code.engine.guard import Guard
 from a3s_code.engine.invoke.kernel import Kernel, result_of
 from a3s_code.engine.noted import answered
-from a3s_code.engine.opening import Prompt, asked, has_to_wait, session_end, session_start
+from a3s_code.engine.opening import Attach, Prompt, asked, has_to_wait, no_attachments, session_end, session_start
 from a3s_code.engine.parts import Parts
+from a3s_code.engine.persistence import Persistence
 from a3s_code.engine.runs import RunBook, RunRecord, read_again
 from a3s_code.engine.token import CancelToken
 from a3s_code.engine.writer import Writer
@@ -38,12 +39,6 @@ from a3s_code.ports.tool import Origin, ToolResult
 
 DRAIN_S: Final = 5.0
 """How long the end of an operation waits for hooks in the background."""
-Attach: TypeAlias = Callable[[], tuple[AttachmentRef, ...]]
-
-
-def no_attachments() -> tuple[AttachmentRef, ...]:
-    """What a prompt without attachments comes with."""
-    return ()
 
 
 def no_owner() -> None:
@@ -62,6 +57,9 @@ class EngineSession:
         self.firing = Firing(parts, self.token, self.book.traces.append)
         self.control = Control(parts.env.now_ms, parts.env.new_id, self.firing)
         self.kernel = Kernel(parts, self.guard, self.firing, self.book.traces.append)
+        self.keeper: Persistence | None = None
+        if parts.keeping is not None:
+            self.keeper = Persistence(parts, self.writer, self.book, self.kernel.results.artifacts)
         self.active: ActiveRun | None = None
         self.closed = False
         self.owner: Callable[[], object] = no_owner
@@ -113,6 +111,13 @@ class EngineSession:
             self._gate.leave()
             raise
 
+    @contextmanager
+    def held(self, operation: str) -> Iterator[None]:
+        """Holds the gate for something that is no run."""
+        with self._admitted(operation):
+            yield
+        self._gate.leave()
+
     def _begin(self, prompt: Prompt) -> ActiveRun:
         self.check_open()
         said = prompt.said(self.writer)
@@ -134,22 +139,15 @@ class EngineSession:
             await self.ready()
             await session_start(self.firing, self.parts)
             self.check_open()
-            if self.writer.view.seq == 0:
-                message = "resume_run requires a session_store on this session"
-                raise CodeError(message, "SESSION_CONFIGURATION_ERROR")
-            self.writer.acquire()
-            view = self.writer.view
-            earlier = recovery.last_run(view)
-            if earlier is not None and not recovery.is_quiescent(view, self.parts.rules):
-                context = self.parts.context()
-                if not accept_changes:
-                    recovery.check_context(earlier.context, context)
-                opened = RunOpened(self.parts.env.new_id(), "resume", context, earlier.side, earlier.id)
+            if self.keeper is not None:
+                await self.keeper.rebuild(run_id)
+            opened = resuming.opened(self.parts, self.writer, run_id, accept_changes=accept_changes, cause="resume")
+            if opened is not None:
                 return self._start(opened, [])
         self._gate.leave()
-        if view.closed is None:
+        if self.writer.view.closed is None:
             raise CodeError("this session's log holds no run that could be resumed", "SESSION_ERROR")
-        return view.closed
+        return self.writer.view.closed
 
     async def ready(self) -> None:
         """Folds the log once, off the loop when there is something to read."""
@@ -171,6 +169,7 @@ class EngineSession:
         run = ActiveRun(opened.run, self.parts, self.writer, self.kernel, self.token.child(), record)
         run.traces = self.book.traces
         run.owner = self.owner()
+        run.keeper = self.keeper
         self.active = run
         if opened.resumes is None:
             self.firing.forget_calls()
@@ -189,6 +188,8 @@ class EngineSession:
             with self.firing.inside():
                 await drive_to_its_end(run, self.control, first)
                 await self._tell_end(run)
+            if self.keeper is not None:
+                await self.keeper.settled(run)
         finally:
             self._put_away(run)
 
@@ -200,6 +201,7 @@ class EngineSession:
         await self.firing.hooks.drained(DRAIN_S)
 
     def _put_away(self, run: ActiveRun) -> None:
+        run.end()
         if run.closing and (run.outcome is None or run.outcome.status != "completed"):
             run.error = SessionClosed(f"Session '{self.parts.session_id}' is closed")
         if run.outcome is None and run.error is not None:

@@ -70,6 +70,8 @@ async def _finish_together(run: ActiveRun, ready: list[Invocation]) -> None:
             for task in work:
                 if task in done:
                     await record(run, by_task[task], task.result())
+            if waiting and run.keeper is not None:
+                await run.keeper.checkpoint(run)
     finally:
         for task in work:
             task.cancel()

@@ -88,6 +88,12 @@ class Writer:
                 self._env.seen(name)
         return view
 
+    def forget(self) -> None:
+        """The log was replaced: it is read anew at the next look."""
+        self._view = None
+        self._pending = False
+        self._saved_at = 0
+
     def acquire(self) -> None:
         """Becomes the one writer; folds what another writer added meanwhile."""
         view = self.view

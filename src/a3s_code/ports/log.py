@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from a3s_code.core.codec import Header
 from a3s_code.core.facts import Fact
 
 
@@ -65,3 +66,17 @@ class FactLog(Protocol):
 
     def release(self) -> None:
         """Gives up the lock and the descriptor; the log can be acquired again."""
+
+
+class MovableLog(FactLog, Protocol):
+    """A log that can go on in another place (durability.md). All of this blocks."""
+
+    def header(self) -> Header | None:
+        """Line 1; ``None`` when there is none yet."""
+
+    def lines(self, after: Position, upto: int) -> list[bytes]:
+        """The raw lines, without their ends, of the facts after ``after`` up to number ``upto``."""
+
+    def replace(self, header: Header, lines: Sequence[bytes]) -> None:
+        """Begins anew with ``lines``; the old file is kept as ``<thread>.replaced-<n>``. Gives up the lock first:
+        ``SessionBusy`` when another writer has it. Read the log again afterwards."""

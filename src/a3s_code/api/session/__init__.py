@@ -9,7 +9,8 @@ from __future__ import annotations
 from types import TracebackType
 
 from a3s_code.api.blocking import Home, blocking, bridged
-from a3s_code.api.session.hooks import Hooking
+from a3s_code.api.session.state import State
+from a3s_code.core.documents import SessionSnapshot
 from a3s_code.engine.token import CancelToken
 
 
@@ -31,7 +32,7 @@ class SessionCancelToken:
         await self._home.bridge(self._token.wait_async, name="wait_async")
 
 
-class Session(Hooking):
+class Session(State):
     """Made by ``agent.session(...)``. A context manager in both faces. See api.md, *Session*."""
 
     @bridged
@@ -46,6 +47,15 @@ class Session(Hooking):
             await self._engine.close(reason)
         finally:
             self._agent._forget(self)
+
+    async def _restore(self, snapshot: SessionSnapshot) -> None:
+        """Takes in a snapshot before anything is read; a session that can't is given up."""
+        try:
+            assert self._engine.keeper is not None
+            await self._engine.keeper.restore(snapshot)
+        except BaseException:
+            await self._end("not_restored")
+            raise
 
     def session_cancel_token(self) -> SessionCancelToken:
         """The parent of every run's token: cancelling it stops all work, without the records and hooks of

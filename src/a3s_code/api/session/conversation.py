@@ -20,7 +20,7 @@ from a3s_code.core.content import Json, JsonObject
 from a3s_code.core.facts.runs import Cause
 from a3s_code.core.state import ClosedRun
 from a3s_code.engine.active import ActiveRun
-from a3s_code.engine.session import Attach, no_attachments
+from a3s_code.engine.opening import Attach, no_attachments
 from a3s_code.errors import CodeError
 
 History = Sequence[Mapping[str, Json]]

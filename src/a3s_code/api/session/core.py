@@ -14,12 +14,12 @@ from a3s_code.api.result import AgentResult
 from a3s_code.core.content import JsonObject
 from a3s_code.core.state import ClosedRun, RunState
 from a3s_code.engine.active import ActiveRun
-from a3s_code.engine.session import EngineSession
 from a3s_code.errors import BudgetExhausted, CodeError, HookDenied, LlmError, SessionClosed, StepLimit, StoreError
-from a3s_code.hooks.runner import HookRunner
 
 if TYPE_CHECKING:
     from a3s_code.api.agent import Agent
+    from a3s_code.api.options import SessionOptions
+    from a3s_code.api.wiring import Built
 
 _BY_CODE: dict[str, type[CodeError]] = {
     kind.default_code: kind for kind in (LlmError, StepLimit, BudgetExhausted, HookDenied, SessionClosed, StoreError)
@@ -29,15 +29,14 @@ _BY_CODE: dict[str, type[CodeError]] = {
 class SessionCore:
     """``_agent`` keeps the agent alive while a session of it is."""
 
-    def __init__(
-        self, agent: Agent, home: Home, engine: EngineSession, hooks: HookRunner, warnings: tuple[str, ...]
-    ) -> None:
+    def __init__(self, agent: Agent, home: Home, built: Built, options: SessionOptions) -> None:
         self._agent = agent
         self._home = home
-        self._engine = engine
-        self._hooks = hooks
-        self._warnings = warnings
-        engine.owner = weakref.ref(self)
+        self._engine = built.engine
+        self._hooks = built.hooks
+        self._warnings = built.warnings
+        self._options = options
+        built.engine.owner = weakref.ref(self)
 
     @property
     def session_id(self) -> str:

@@ -1,0 +1,43 @@
+"""Sessions with a store. In: a workspace and a store. Out: sessions that save, and what their logs' directory holds.
+
+One rule: stores are real; a failing one fails in one method only. Known weakness: none known.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from a3s_code import Agent, MemorySessionStore, Session
+from a3s_code.errors import StoreError
+from a3s_code.testing import ScriptedModel, Turn
+
+REMOTE = "the database is gone"
+
+
+async def kept(agent: Agent, workspace: Path, store: Any, *script: Turn, **options: Any) -> Session:
+    """A session called ``s`` in ``store``, which is saved after every run."""
+    given: dict[str, Any] = {"session_id": "s", "llm_client": ScriptedModel(list(script)), "log_durability": "os"}
+    return await agent.session_async(workspace, **{**given, "session_store": store, "auto_save": True, **options})
+
+
+def logs(workspace: Path) -> list[str]:
+    """The files beside the session's log, that one included."""
+    directory = workspace / ".a3s" / "effect-log"
+    return sorted(path.name for path in directory.glob("s.*")) if directory.exists() else []
+
+
+class Failing(MemorySessionStore):
+    """A store of which some methods fail."""
+
+    def __init__(self, *methods: str) -> None:
+        self.methods = list(methods)
+        super().__init__()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "methods" and name in self.methods:
+            return self._refuse
+        return super().__getattribute__(name)
+
+    async def _refuse(self, *of: object, **more: object) -> None:
+        raise StoreError(REMOTE)
