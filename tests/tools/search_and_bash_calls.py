@@ -42,10 +42,12 @@ class Caller:
         self.cancelled = asyncio.Event()
         self._check = compile_schema(tool.name, tool.parameters)
 
-    async def __call__(self, *, deadline_in: float | None = None, **args: Json) -> ToolOutput:
+    async def __call__(
+        self, *, deadline_in: float | None = None, limit_ms: int | None = None, **args: Json
+    ) -> ToolOutput:
         valid, problem = self._check.check(args)
         assert valid is not None, problem
-        return await self.tool.execute(valid, self._context(deadline_in))
+        return await self.tool.execute(valid, self._context(deadline_in, limit_ms))
 
     async def failure(self, **args: Any) -> ToolFailure:
         """The failure that the call raises."""
@@ -55,7 +57,7 @@ class Caller:
             return failure
         raise AssertionError(f"succeeded: {output.output!r}")
 
-    def _context(self, deadline_in: float | None) -> ToolContext:
+    def _context(self, deadline_in: float | None, limit_ms: int | None) -> ToolContext:
         clock = RealClock()
         return ToolContext(
             session_id="s",
@@ -69,6 +71,7 @@ class Caller:
             invoke=_no_nested_calls,
             clock=clock,
             new_id=lambda: "id",
+            limit_ms=limit_ms,
         )
 
 

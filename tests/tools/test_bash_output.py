@@ -107,6 +107,8 @@ async def test_the_calls_deadline_clips_the_timeout(tmp_path: Path) -> None:
     result = await call(command="sleep 600", deadline_in=0.3)
     assert result.error_kind == "timeout"
     assert result.output.startswith("Timed out after 2")
+    told = await call(command="sleep 600", deadline_in=0.1, limit_ms=5000)
+    assert told.output == "Timed out after 5000 ms"
     late = await call.failure(command="touch started", deadline_in=-1.0)
     assert (late.kind, late.exit_code) == ("timeout", 124)
     assert not (tmp_path / "started").exists()

@@ -85,10 +85,11 @@ class ToolFailure(Exception):
 
 
 class ToolContext(msgspec.Struct):
-    """What one invocation may use. ``deadline`` is monotonic seconds or ``None``; ``cancelled`` is set when the
-    call should stop; ``emit`` puts text on the event stream (safe from any thread); ``invoke`` makes a nested,
-    always governed call. ``hidden`` says of a file (its path, and what a listing says of it) whether a search leaves
-    it out; ``None`` when nothing is left out. It may look at the disk: call it in a worker thread."""
+    """What one invocation may use. ``deadline`` is monotonic seconds or ``None``, and ``limit_ms`` the limit that led
+    to it, for the message when it passes; ``cancelled`` is set when the call should stop; ``emit`` puts text on the
+    event stream (safe from any thread); ``invoke`` makes a nested, always governed call. ``hidden`` says of a file (its
+    path, and what a listing says of it) whether a search leaves it out; ``None`` when nothing is left out. It may look
+    at the disk: call it in a worker thread."""
 
     session_id: str
     run_id: str
@@ -104,6 +105,7 @@ class ToolContext(msgspec.Struct):
     sandbox: Confinement | None = None
     approved: bool = False
     hidden: Callable[[str, Entry], bool] | None = None
+    limit_ms: int | None = None
 
 
 class Tool(Protocol):

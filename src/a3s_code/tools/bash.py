@@ -101,14 +101,14 @@ class BashTool:
         check_permissions(args)
         cwd, shown_cwd = await _directory(args, ctx)
         ground = await ground_of(args, ctx)
-        timeout_ms = _timeout(cast("int", args["timeout_ms"]), ctx)
+        timeout_ms, limit_ms = _timeout(cast("int", args["timeout_ms"]), ctx)
         if self._shell is None:
             self._shell = _find_shell(self._env)
         argv = [*self._shell, "-c", command]
         env = {**self._env, **_key(ctx)}
         if ctx.sandbox is None or ground not in ("native", "custom"):
             outcome = await self._run(argv, {**env, **extra, **_key(ctx)}, cwd, timeout_ms, ctx)
-            return _output(outcome, shown_cwd, timeout_ms, ground)
+            return _output(outcome, shown_cwd, limit_ms, ground)
         async with ctx.sandbox.inside(argv, env, {**extra, **_key(ctx)} if extra else {}) as confined:
             outcome = await self._run(confined.argv, confined.env, cwd, timeout_ms, ctx, confined.supervised)
             ending = confined.ending()
@@ -117,7 +117,7 @@ class BashTool:
             raise unavailable(said)
         if ending == "left":
             outcome = replace(outcome, background_terminated=True)
-        return _output(outcome, shown_cwd, timeout_ms, ground)
+        return _output(outcome, shown_cwd, limit_ms, ground)
 
     async def escalation(self, args: JsonObject, ctx: ToolContext) -> Escalation | None:
         """What about this call needs a confirmation, whatever the policy says of ``bash``."""
@@ -178,13 +178,15 @@ async def _directory(args: JsonObject, ctx: ToolContext) -> tuple[str, str]:
     return os.path.join(ctx.workspace.root, place.real), place.path
 
 
-def _timeout(asked_ms: int, ctx: ToolContext) -> int:
+def _timeout(asked_ms: int, ctx: ToolContext) -> tuple[int, int]:
+    """What the command has, and the limit it is told as: what is left of one differs from run to run."""
     if ctx.deadline is None:
-        return asked_ms
+        return asked_ms, asked_ms
     left_ms = int((ctx.deadline - ctx.clock.monotonic()) * 1000)
+    limit_ms = max(0, left_ms) if ctx.limit_ms is None else ctx.limit_ms
     if left_ms <= 0:
-        raise ToolFailure("timeout", "Timed out after 0 ms", exit_code=124)
-    return min(asked_ms, left_ms)
+        raise ToolFailure("timeout", f"Timed out after {limit_ms} ms", exit_code=124)
+    return (left_ms, limit_ms) if left_ms < asked_ms else (asked_ms, asked_ms)
 
 
 def _find_shell(env: Mapping[str, str]) -> list[str]:
@@ -195,10 +197,10 @@ def _find_shell(env: Mapping[str, str]) -> list[str]:
     return [shutil.which("sh", path=path) or "/bin/sh"]
 
 
-def _output(outcome: ProcessOutcome, cwd: str, timeout_ms: int, ground: str) -> ToolOutput:
+def _output(outcome: ProcessOutcome, cwd: str, limit_ms: int, ground: str) -> ToolOutput:
     kind, code, first = None, outcome.exit_code, ""
     if outcome.timed_out:
-        kind, code, first = "timeout", 124, f"Timed out after {timeout_ms} ms"
+        kind, code, first = "timeout", 124, f"Timed out after {limit_ms} ms"
     elif outcome.cancelled:
         kind, code, first = "cancelled", 130, "Cancelled"
     errors = outcome.stderr.text

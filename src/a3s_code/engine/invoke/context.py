@@ -39,6 +39,7 @@ def context_of(
         sandbox=parts.sandbox,
         approved=inv.approved or _approved_always(inv, parts),
         hidden=hidden_from(inv, parts),
+        limit_ms=inv.limit_ms,
     )
 
 
