@@ -207,6 +207,25 @@ async def test_a_resumed_run_comes_out_the_same(tmp_path: Path) -> None:
     assert_same(await replayed(tmp_path))
 
 
+async def test_a_call_that_ran_again_after_a_crash_comes_out_the_same(tmp_path: Path) -> None:
+    """The run that goes on finds the call of the turn before it, which is taken as recorded."""
+    await record(tmp_path, [calls(("bash", {"command": "true"}))], permission_policy="full", sandbox="host")
+    path = Path(log_path(str(tmp_path), "s1"))
+    lines = path.read_bytes().splitlines(keepends=True)
+    began = next(i for i, line in enumerate(lines) if b'"kind":"tool.started"' in line)
+    path.write_bytes(b"".join(lines[: began + 1]))
+    async with await Agent.create_async(ACL) as agent:
+        options: dict[str, Any] = {"permission_policy": "full", "sandbox": "host"}
+        session = await agent.session_async(tmp_path, session_id="s1", llm_client=ScriptedModel(["done"]), **options)
+        last = session.current_run()
+        assert last is not None
+        assert (await session.resume_run_async(str(last["id"]))).text == "done"
+    assert [line.fact.kind for line in lines_of(tmp_path)].count("tool.started") == 2
+    done = await replayed(tmp_path)
+    assert done.difference is None
+    assert (done.same, [(taken.first, taken.last) for taken in done.taken]) == (done.total - began, [(1, began)])
+
+
 @pytest.mark.parametrize("what", ["turn", "result", "end"])
 async def test_a_log_that_the_loop_would_not_write_is_found(tmp_path: Path, what: str) -> None:
     """A turn that asks for another call, a result of a call nobody made, or a missing end stop the replay there."""

@@ -71,7 +71,9 @@ class Tape:
 
     def take(self, end: int) -> None:
         """Moves on to ``end`` as if another writer had added the facts up to there."""
-        self._taken += [line.fact for line in self.lines[self.at : end]]
+        for line in self.lines[self.at : end]:
+            self._taken.append(line.fact)
+            self._note(line.fact.data)  # a run that goes on with what was taken looks for its calls
         self.at = self.end = self._asked = end
 
     def left(self, why: str, made: bytes = b"") -> Left:
