@@ -121,6 +121,18 @@ async def test_a_client_that_raises(agent: Agent, workspace: Path, raised: BaseE
     assert session.runs()[0]["status"] == "failed"
 
 
+async def test_a_client_that_raises_before_its_stream(agent: Agent, workspace: Path) -> None:
+    """A client whose ``stream`` is no generator may raise at once; that is its failure too, not ours."""
+
+    class Broken:
+        def stream(self, request: ModelRequest) -> AsyncIterator[ModelDelta]:
+            raise ValueError("no stream today")
+
+    session = await open_session(agent, workspace, llm_client=Broken())
+    with pytest.raises(LlmError, match="no stream today"):
+        await session.send_async("go")
+
+
 async def test_a_refused_content(agent: Agent, workspace: Path) -> None:
     """A provider that refuses the content is an error, not an answer."""
     session = await open_session(agent, workspace, turn("no", Finish("content_filter")))

@@ -133,8 +133,9 @@ class _Attempt:
         run_id, turn = run.id, self.step.turn
         self._deltas = Deltas(run)
         assembler = self._assembler = Assembler(lambda position: f"{run_id}-t{turn}-c{position}", run.view.call_ids)
-        stream = run.parts.model.stream(self.request)
+        stream: AsyncIterator[ModelDelta] | None = None
         try:
+            stream = run.parts.model.stream(self.request)
             await self._read(stream, assembler)
         except CodeError:
             raise
