@@ -61,6 +61,9 @@ async def test_unknown_ids_give_nothing(agent: Agent, workspace: Path) -> None:
     assert session.run_event_page("x") == {"events": [], "next_sequence": 0, "retention_gap": False}
     with pytest.raises(CodeError):
         session.run_event_page("x", limit=0)
+    cursor: Any = "1"
+    with pytest.raises(CodeError, match="after_sequence"):
+        session.run_event_page("x", cursor)
     assert not (workspace / ".a3s").exists()
 
 

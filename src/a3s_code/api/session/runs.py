@@ -28,8 +28,10 @@ class Runs(Conversation):
 
     def run_event_page(self, run_id: str, after_sequence: int | None = None, limit: int = 256) -> JsonObject:
         """``{"events", "next_sequence", "retention_gap"}``; ``limit`` is 1 or more."""
-        if limit < 1:
-            raise CodeError(f"limit: expected 1 or more, got {limit}", "INVALID_REQUEST")
+        if after_sequence is not None and not isinstance(after_sequence, int):
+            raise CodeError(f"after_sequence: expected a number or None, got {after_sequence!r:.60}", "INVALID_REQUEST")
+        if not isinstance(limit, int) or limit < 1:
+            raise CodeError(f"limit: expected 1 or more, got {limit!r:.60}", "INVALID_REQUEST")
         record = self._engine.record(run_id)
         if record is None:
             return {"events": [], "next_sequence": after_sequence or 0, "retention_gap": False}
