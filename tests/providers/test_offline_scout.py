@@ -94,6 +94,14 @@ async def test_a_word_that_only_contains_a_marker_is_none(tmp_path: Path) -> Non
     assert "`a.py:3`" in answer
 
 
+async def test_markers_outside_comments_are_not_kept_silent(tmp_path: Path) -> None:
+    """Where no comment has a marker, lines of prose that name one are shown."""
+    (tmp_path / "README.md").write_text("# Zeta\nA small project. TODO: fix it\n")
+    answer = await Talk(tmp_path).ask("find TODOs")
+    assert "`README.md:2`" in answer
+    assert "outside comments" in answer
+
+
 async def test_the_bug_of_the_sample_is_found(sample: Path) -> None:
     """The loop that leaves out the last entry comes first, with the reason."""
     answer = await Talk(sample).ask("Find the bug in this code")

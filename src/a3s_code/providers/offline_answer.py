@@ -13,7 +13,7 @@ from a3s_code.providers.offline_evidence import Evidence, Hit
 from a3s_code.providers.offline_look import CHANGES, Desk, key_modules
 from a3s_code.providers.offline_manifest import lead, project
 from a3s_code.providers.offline_question import Question
-from a3s_code.providers.offline_rank import SMELLS, is_test, place_weight, rank, rank_smells, rank_todos
+from a3s_code.providers.offline_rank import SMELLS, is_test, mentions, place_weight, rank, rank_smells, rank_todos
 from a3s_code.providers.offline_text import clip, code, count, first_words, item, languages, listing, quotation
 
 _SELF = "I am scout, the offline model: rules over the workspace's tools, no language model."
@@ -112,7 +112,11 @@ def _layout(found: Evidence, files: list[str]) -> str:
 def _todos(question: Question, found: Evidence) -> list[str]:
     marked = rank_todos(found.hits)
     if not marked:
-        return ["No `TODO`, `FIXME`, `HACK`, `XXX` or `BUG` comments found."]
+        elsewhere = "\n".join(item(hit) for hit in mentions(found.hits)[:8])
+        return [
+            "No `TODO`, `FIXME`, `HACK`, `XXX` or `BUG` comments found.",
+            f"Such words outside comments:\n\n{elsewhere}" if elsewhere else "",
+        ]
     kinds = Counter(kind for kind, _ in marked)
     files = len({hit.path for _, hit in marked})
     told = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items(), key=lambda one: (-one[1], one[0])))

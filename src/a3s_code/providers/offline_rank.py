@@ -20,6 +20,7 @@ DEFINING = (
     r"|#define|create table)"
 )
 _MARK = r"(TODO|FIXME|HACK|XXX|BUG)\b(?=[:(!.,\]\s-]|$)"
+MENTION = re.compile(r"\b(?:TODO|FIXME|HACK|XXX|BUG)\b")
 TODO = re.compile(rf"(?:#|//|/\*|<!--|--|;|%)\W{{0,4}}(?:\w+\W+){{0,3}}?{_MARK}|^\s*(?:\*|-|\"\"\"|- \[ \])?\s*{_MARK}")
 SMELLS: tuple[tuple[str, str], ...] = (
     ("a mutable default is shared by all calls", r"def \w+\(.*=\s*(\[\]|\{\}|set\(\)|dict\(\)|list\(\))"),
@@ -144,6 +145,11 @@ def rank_todos(hits: Iterable[Hit]) -> list[tuple[str, Hit]]:
     return sorted(
         found.values(), key=lambda one: (-_URGENCY[one[0]] - place_weight(one[1].path), one[1].path, one[1].line)
     )
+
+
+def mentions(hits: Iterable[Hit]) -> list[Hit]:
+    """Lines that name a marker anywhere, in prose or a string, say."""
+    return [hit for hit in hits if MENTION.search(hit.text)]
 
 
 def rank_smells(hits: Iterable[Hit]) -> list[tuple[str, Hit]]:
