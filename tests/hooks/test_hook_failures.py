@@ -67,7 +67,7 @@ RAISED = [
 ]
 
 
-@pytest.mark.parametrize("answer", RUBBISH, ids=repr)
+@pytest.mark.parametrize("answer", RUBBISH)
 async def test_rubbish_from_a_gating_hook_denies(agent: Agent, workspace: Path, answer: Any) -> None:
     """What isn't in the table is a failed hook, and a failed hook has denied."""
     note = Note()
@@ -83,7 +83,7 @@ async def test_rubbish_from_a_gating_hook_denies(agent: Agent, workspace: Path, 
 
 
 @pytest.mark.parametrize("kind", ["plain", "coroutine"])
-@pytest.mark.parametrize("error", RAISED, ids=repr)
+@pytest.mark.parametrize("error", RAISED, ids=lambda error: type(error).__name__)
 async def test_a_gating_hook_that_raises_denies(agent: Agent, workspace: Path, error: BaseException, kind: str) -> None:
     """Whatever it raises, in a thread or on the loop, the call is denied and the session goes on."""
     note = Note()
