@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from sandboxhelp import PATH, Shell
+from sandboxhelp import PATH, Shell, place_in_sight
 
 from a3s_code.system.process import LocalProcesses
 from a3s_code.workspace.sandbox.session import native
@@ -34,7 +34,10 @@ def native_sandbox(why_not: str | None) -> None:
 @pytest.fixture
 def outside() -> Iterator[Path]:
     """A directory that commands see, but must not change; its ``home`` is the user's."""
-    made = Path(tempfile.mkdtemp(prefix=".sandbox-outside-", dir=Path(__file__).parents[2]))
+    place = place_in_sight()
+    if place is None:
+        pytest.skip("the checkout lies below /tmp, which commands don't see, and nothing else can be written to")
+    made = Path(tempfile.mkdtemp(prefix=".sandbox-outside-", dir=place))
     home = made / "home"
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "id_ed25519").write_text("SECRET ssh")

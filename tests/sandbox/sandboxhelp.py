@@ -1,12 +1,13 @@
 """What the tests of the sandbox share: commands of a model on a real directory, in the real sandbox.
 
-One rule: the outside lies beside the repository, since a command's own ``/tmp`` would hide it anyway.
+One rule: the outside lies where commands see it: not below ``/tmp``, which is their own.
 Known weakness: none known.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,9 +21,21 @@ from a3s_code.system.process import LocalProcesses
 from a3s_code.tools.bash import BashTool
 from a3s_code.tools.validate import compile_schema
 from a3s_code.workspace.local import LocalWorkspace
+from a3s_code.workspace.sandbox.bubblewrap import PRIVATE
 from a3s_code.workspace.sandbox.session import Choice, CommandSandbox, Native, native
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def in_sight(path: Path | str) -> bool:
+    """Whether a command sees this path, and not its own ``/tmp`` in its place."""
+    return not any(Path(path).resolve().is_relative_to(place) for place in PRIVATE)
+
+
+def place_in_sight() -> Path | None:
+    """A directory that commands see and tests may write to: the checkout, unless it lies below ``/tmp``."""
+    places = (Path(__file__).parents[2], Path.home(), Path("/srv"), Path("/opt"))
+    return next((place for place in places if in_sight(place) and os.access(place, os.W_OK)), None)
 
 
 class RealClock:
