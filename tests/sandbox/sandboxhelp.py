@@ -29,7 +29,8 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 def in_sight(path: Path | str) -> bool:
     """Whether a command sees this path, and not its own ``/tmp`` in its place."""
-    return not any(Path(path).resolve().is_relative_to(place) for place in PRIVATE)
+    names = (Path(path).absolute(), Path(path).resolve())
+    return not any(name.is_relative_to(place) for name in names for place in PRIVATE)
 
 
 def place_in_sight() -> Path | None:
