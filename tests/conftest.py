@@ -10,8 +10,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from hypothesis import HealthCheck, settings
 
 from a3s_code import Agent
+
+settings.register_profile("tests", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+settings.load_profile("tests")  # a slow machine is no fault, and a test says the same each time
 
 _told: list[str] = []
 _PROOFS = Path(__file__).parent / "prove"

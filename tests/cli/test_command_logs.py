@@ -69,8 +69,11 @@ def test_a_workspace_without_sessions_says_how_to_begin(tmp_path: Path, capsys: 
     assert "a3s-code run" in printed_.err
 
 
-def test_runs_lists_the_records_of_a_session(log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_lists_the_records_of_a_session(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each run with its status, steps and prompt, by the beginning of the session's id too."""
+    monkeypatch.setenv("COLUMNS", "120")
     code, lines = printed(capsys, "runs", log.stem[:6], "-w", str(tmp_path))
     assert code == 0
     assert [line.split()[-1] for line in lines] == ["prompt", "repository", "hello"]
