@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 import weakref
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from runhelp import data, make_agent, open_session, until
 
 from a3s_code import Agent
 from a3s_code.errors import SessionBusy, SessionClosed
-from a3s_code.testing import delay
+from a3s_code.testing import calls, delay
 
 
 async def test_live_sessions_are_listed(agent: Agent, workspace: Path) -> None:
@@ -124,3 +125,20 @@ async def test_context_managers(workspace: Path) -> None:
     assert session.is_closed()
     assert made.is_closed()
     await until(lambda: made.list_sessions() == [])
+
+
+async def test_a_closed_agent_leaves_no_thread(workspace: Path) -> None:
+    """An agent on the caller's loop ends the workers it started, at once; the thread that syncs is the process's."""
+
+    def plain() -> str:
+        """Runs in a worker."""
+        return "x"
+
+    before = set(threading.enumerate())
+    agent = await make_agent()
+    session = await open_session(agent, workspace, calls(("plain", {}), ("ls", {})), "done", tools=[plain])
+    assert (await session.send_async("go")).text == "done"
+    await agent.close_async()
+    await agent.close_async()
+    left = {thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()}
+    assert left <= {"a3s-code-sync"}

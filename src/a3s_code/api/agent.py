@@ -152,6 +152,7 @@ class Agent:
         for session in self._sessions():
             await session._end("agent_closed")
         await self._shared.aclose()
+        self._home.end_workers()
 
     def close(self) -> None:
         """``close_async``, and the end of the private loop thread."""

@@ -140,6 +140,10 @@ class Home:
         """Our own blocking code, in worker threads that host code can't use up."""
         return await self._callbacks.in_thread(fn, *args)
 
+    def end_workers(self) -> None:
+        """Ends the threads that wait for callbacks and blocking work; a busy one ends with its call."""
+        self._callbacks.close()
+
     def close(self) -> None:
         """Ends the private thread, cancelling what is left on it, and the idle workers. Idempotent, any thread.
 
