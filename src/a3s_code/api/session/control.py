@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from a3s_code.api.blocking import blocking, bridged
+from a3s_code.api.option_checks import check_field
 from a3s_code.api.session.tools import Tools
 from a3s_code.core.content import JsonObject
 from a3s_code.engine.control import options_of, snapshot
@@ -55,7 +56,7 @@ class RunControl(Tools):
         if isinstance(timeout_ms, bool) or not isinstance(timeout_ms, int) or timeout_ms < 1:
             raise CodeError(f"timeout_ms: expected 1 or more, got {timeout_ms!r}", "INVALID_REQUEST")
         self._engine.check_open()
-        if guard is not None:
+        if check_field("budget_guard", guard) is not None:
             self._home.adopt(guard)
         self._engine.guard.set(guard, timeout_ms)
 

@@ -6,19 +6,49 @@ Known weakness: what this version has no tool for has no helper either.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import functools
+import inspect
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from a3s_code.api.blocking import blocking, bridged
+from a3s_code.api.option_checks import nearest, snake
 from a3s_code.api.session.parked import Parked
 from a3s_code.core.content import Json, JsonObject
+from a3s_code.engine.direct import call_tool
+from a3s_code.engine.invoke.invocation import Instead
 from a3s_code.errors import CodeError, ToolError, UnknownToolError
-from a3s_code.ports.tool import Origin, ToolFailure, ToolResult
+from a3s_code.ports.tool import Origin, ToolContext, ToolResult
 from a3s_code.tools.read import read_raw
+
+S = TypeVar("S")
+P = ParamSpec("P")
+T = TypeVar("T")
+Helper = Callable[Concatenate[S, str, P], Coroutine[Any, Any, T]]
+
+
+def mapped(helper: Helper[S, P, T]) -> Helper[S, P, T]:
+    """A mapping behind the first argument stands for the parameters (tools.md §8)."""
+    name = helper.__name__.removesuffix("_async")
+    known = list(inspect.signature(helper).parameters)[2:]
+
+    @functools.wraps(helper)
+    def call(self: S, first: str, /, *args: P.args, **named: P.kwargs) -> Coroutine[Any, Any, T]:
+        given: Any = args[0] if len(args) == 1 else None
+        if not isinstance(given, Mapping):
+            return helper(self, first, *args, **named)
+        options = {snake(str(key)): value for key, value in given.items()}
+        for unknown in options.keys() - set(known):
+            raise CodeError(f"{name}: unknown option '{unknown}'{nearest(unknown, known)}", "INVALID_REQUEST")
+        whole: Callable[..., Coroutine[Any, Any, T]] = helper
+        return whole(self, first, **{**options, **named})
+
+    return call
 
 
 class Tools(Parked):
     def tool_names(self) -> list[str]:
+        """What can be called, in the order in which a model is offered it."""
         return self._engine.parts.toolbox.names()
 
     def tool_definitions(self) -> list[JsonObject]:
@@ -44,6 +74,7 @@ class Tools(Parked):
     governed_tool = blocking(governed_tool_async)
 
     @bridged
+    @mapped
     async def read_file_async(
         self,
         path: str,
@@ -54,42 +85,36 @@ class Tools(Parked):
     ) -> str:
         """The exact text of the selected lines (0-based ``offset``), the whole file without ``limit``; with
         ``numbered`` the view that a model gets. ``ToolError`` when it can't be read."""
-        if isinstance(offset, Mapping):
-            given = dict(offset)
-            start, limit = int(given.pop("offset", 0)), given.pop("limit", limit)
-            numbered = given.pop("numbered", numbered)
-            if given:
-                raise CodeError(f"read_file: unknown option '{next(iter(given))}'", "INVALID_REQUEST")
-        else:
-            start = offset
+        if not isinstance(offset, int) or not isinstance(limit, int | None):
+            raise CodeError(f"read_file: expected numbers, got {offset!r:.60} and {limit!r:.60}", "INVALID_REQUEST")
+        start = offset
         if numbered:
             args: JsonObject = {"file_path": path, "offset": start, "limit": limit}
             return _text(await self._call("read", _given(args), "host", whole=True))
-        self._engine.check_open()
-        parts = self._engine.parts
-        try:
-            text: str = await parts.callbacks.in_thread(read_raw, parts.workspace, path, start, limit)
-        except ToolFailure as failure:
-            error: JsonObject = {"type": failure.kind, "message": failure.message}
-            result = ToolResult("read", failure.message, failure.exit_code, {"error": error}, failure.kind)
-            raise ToolError(failure.message, result=result) from None
-        return text
+
+        def exact(args: JsonObject, ctx: ToolContext) -> str:
+            return read_raw(ctx.workspace, str(args["file_path"]), start, limit)
+
+        return _text(await self._call("read", {"file_path": path}, "host", whole=True, instead=exact))
 
     read_file = blocking(read_file_async)
 
     @bridged
     async def write_file_async(self, path: str, content: str) -> ToolResult:
+        """Makes or replaces the file, its missing directories too; what could not be done is a failed result."""
         return await self._call("write", {"file_path": path, "content": content}, "host")
 
     write_file = blocking(write_file_async)
 
     @bridged
     async def ls_async(self, path: str = ".") -> ToolResult:
+        """One entry a line; ``metadata["entries"]`` has name, kind and size of each."""
         return await self._call("ls", {"path": path}, "host")
 
     ls = blocking(ls_async)
 
     @bridged
+    @mapped
     async def edit_file_async(
         self,
         path: str,
@@ -101,6 +126,8 @@ class Tools(Parked):
         expected_replacements: int | None = None,
         max_replacements: int | None = None,
     ) -> ToolResult:
+        """Replaces ``old_string``, which must occur once unless ``replace_all`` or ``expected_replacements`` is given.
+        Nothing is written when the result is a failed one."""
         args: JsonObject = {
             "file_path": path,
             "old_string": old_string,
@@ -115,6 +142,7 @@ class Tools(Parked):
     edit_file = blocking(edit_file_async)
 
     @bridged
+    @mapped
     async def bash_async(
         self,
         command: str,
@@ -127,12 +155,13 @@ class Tools(Parked):
         timed out or was cancelled. For the exit code use ``tool("bash", …)``."""
         args: JsonObject = {"command": command, "timeout_ms": timeout_ms, "cwd": cwd}
         if env is not None:
-            args["env"] = dict(env)
+            args["env"] = dict(env) if isinstance(env, Mapping) else env
         return _text(await self._call("bash", _given(args), "host", whole=True))
 
     bash = blocking(bash_async)
 
     @bridged
+    @mapped
     async def glob_async(self, pattern: str, *, path: str | None = None) -> list[str]:
         """All matching files, workspace-relative, by path."""
         found: list[str] = []
@@ -142,7 +171,7 @@ class Tools(Parked):
             result = _checked(await self._call("search", _given({**args, "limit": 5000}), "host", whole=True))
             search = result.metadata.get("search")
             details = search if isinstance(search, dict) else {}
-            found += result.output.splitlines()[: int(str(details.get("files", 0)))]
+            found += result.output.split("\n")[: int(str(details.get("files", 0)))]
             after = details.get("next_cursor")
             if not isinstance(after, str):
                 return found
@@ -151,6 +180,7 @@ class Tools(Parked):
     glob = blocking(glob_async)
 
     @bridged
+    @mapped
     async def grep_async(
         self,
         pattern: str,
@@ -184,11 +214,24 @@ class Tools(Parked):
         return self._engine.kernel.results.artifacts.get(uri)
 
     async def get_artifact_async(self, uri: str) -> JsonObject | None:
+        """The same."""
         return self.get_artifact(uri)
 
-    async def _call(self, name: str, args: Mapping[str, Json], origin: Origin, *, whole: bool = False) -> ToolResult:
+    async def _call(
+        self,
+        name: str,
+        args: Mapping[str, Json],
+        origin: Origin,
+        *,
+        whole: bool = False,
+        instead: Instead | None = None,
+    ) -> ToolResult:
         """``whole`` for helpers that return plain values: they get the text before it is shortened."""
-        result = await self._engine.call_tool(name, dict(args), origin, whole=whole)
+        if not isinstance(name, str) or not isinstance(args, Mapping):
+            raise CodeError(
+                f"tool: expected a name and a mapping, got {name!r:.60} and {args!r:.60}", "INVALID_REQUEST"
+            )
+        result = await call_tool(self._engine, name, dict(args), origin, whole=whole, instead=instead)
         if result.error_kind == "unknown_tool":
             raise UnknownToolError(result.output, result=result)
         return result

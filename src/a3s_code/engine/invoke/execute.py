@@ -100,7 +100,7 @@ class _Stop:
 
 async def _body(inv: Invocation, ctx: ToolContext, parts: Parts) -> ToolOutput:
     registered = inv.registered
-    run = registered.tool.execute
+    run = inv.instead or registered.tool.execute
     try:
         if inspect.iscoroutinefunction(run) and not registered.host:
             output: Any = await run(inv.args, ctx)

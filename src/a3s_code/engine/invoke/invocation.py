@@ -7,6 +7,7 @@ Known weakness: none known.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 import msgspec
 
@@ -15,6 +16,8 @@ from a3s_code.core.project import Event
 from a3s_code.engine.token import CancelToken
 from a3s_code.ports.tool import Origin, ToolContext, ToolOutput
 from a3s_code.ports.toolbox import RegisteredTool
+
+Instead: TypeAlias = Callable[[JsonObject, ToolContext], ToolOutput | str]
 
 
 def unheard(event: Event) -> None:
@@ -30,7 +33,8 @@ class Invocation(msgspec.Struct, eq=False):
     ``flush`` lets go what waits there.
     ``limit_ms`` is what led to ``deadline``, for the message when it passes. ``outer`` made this call; ``context`` is
     what its tool got once it runs; ``waiting`` counts the calls inside it that wait for a person; ``approved`` says
-    that somebody answered an ask about this call with yes, ``consulted`` that a hook was asked about it."""
+    that somebody answered an ask about this call with yes, ``consulted`` that a hook was asked about it; ``instead`` is
+    what a host's helper does in the tool's place, under the tool's name and rules."""
 
     id: str
     name: str
@@ -51,6 +55,7 @@ class Invocation(msgspec.Struct, eq=False):
     approved: bool = False
     flush: Callable[[], None] = nothing_held
     consulted: bool = False
+    instead: Instead | None = None
 
     @property
     def registered(self) -> RegisteredTool:
