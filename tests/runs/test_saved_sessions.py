@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -238,7 +239,7 @@ async def test_replacing_a_session_keeps_what_is_not_given(agent: Agent, workspa
 async def test_a_session_that_cannot_be_replaced_stays(agent: Agent, workspace: Path) -> None:
     """Wrong options, a failing store or work in hand leave the old session live."""
     store = Failing()
-    old = await kept(agent, workspace, store, "one", [delay(1e6), "never"])
+    old = await kept(agent, workspace, store, "one", [delay(asyncio.Event()), "never"])
     await old.send_async("go")
     for options, error in (({"step_limit": 0}, SessionConfigurationError), ({"session_id": "x"}, CodeError)):
         with pytest.raises(error):

@@ -8,8 +8,10 @@ Known weakness: a store that hangs keeps a settled run's caller waiting; a check
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final
+
+from msgspec.structs import replace
 
 from a3s_code.core import project
 from a3s_code.core.branches import read_lines
@@ -48,6 +50,7 @@ class Persistence:
         self._header: Header | None = None
         self._stored: Position | None = None
         self._checkpoints: set[str] = set()
+        self._goes_on: tuple[str, ...] = ()
 
     # -- snapshots ----------------------------------------------------------------------------------------------
 
@@ -98,7 +101,7 @@ class Persistence:
             return
         run.results_kept = True
         try:
-            await run.token.guard(self._tried(run, "checkpoint", self._append(run.id)))
+            await run.token.guard(self._tried(run, "checkpoint", self._append, run.id))
         except Interrupted:
             return
 
@@ -111,9 +114,12 @@ class Persistence:
             reached = await self.store.append_checkpoint(run_id, header, lines)
             if reached >= at.seq:
                 self._stored = at
-                return
+                break
             lines = await self._lines(Position(reached), at)
-        raise StoreError(f"the session store asked {_TRIES} times for other facts than it was sent")
+        else:
+            raise StoreError(f"the session store asked {_TRIES} times for other facts than it was sent")
+        for earlier in self._goes_on:
+            await self.store.append_checkpoint(earlier, replace(header, run_id=earlier), [])
 
     async def _lines(self, after: Position, upto: Position) -> list[bytes]:
         lines: list[bytes] = await self._parts.callbacks.in_thread(self._log.lines, after, upto.seq)
@@ -138,6 +144,11 @@ class Persistence:
             options=self._keeping.options,
             saved_ms=parts.env.now_ms(),
         )
+
+    def goes_on(self, *earlier: str | None) -> None:
+        """The run about to begin goes on from these, and whoever knows only their ids has to find its checkpoint."""
+        self._goes_on = tuple(dict.fromkeys(run_id for run_id in earlier if run_id is not None))
+        self._checkpoints.update(self._goes_on)
 
     async def rebuild(self, run_id: str) -> bool:
         """Has the log hold what the run's checkpoint holds (facts.md, *Resume*); ``False`` when there is none. A log
@@ -171,17 +182,22 @@ class Persistence:
         """Once a run has settled, or is left parked."""
         if run.outcome is None:
             if run.parked:
-                await self.checkpoint(run)
+                await self._tried(run, "checkpoint", self._append, run.id)
             return
+        if run.record.input_digest is not None:
+            record = run.record.snapshot()
+            record["event_count"] = run.record.recorder.event_count + len(run.ending())
+            await self._tried(run, "run record", self.store.settle_run, run.id, record)
         if self.saves:
-            await self._tried(run, "snapshot", self.save(run))
+            await self._tried(run, "snapshot", self.save, run)
         for run_id in sorted(self._checkpoints):
-            await self._tried(run, "checkpoint", self.store.delete_checkpoint(run_id))
+            await self._tried(run, "checkpoint", self.store.delete_checkpoint, run_id)
         self._checkpoints.clear()
+        self._goes_on = ()
 
-    async def _tried(self, run: ActiveRun, what: str, work: Awaitable[object]) -> None:
+    async def _tried(self, run: ActiveRun, what: str, work: Callable[..., Awaitable[object]], *args: object) -> None:
         try:
-            await work
+            await work(*args)
         except Exception as error:  # noqa: BLE001  the store may be a host's own, and no failure of it ends a run
             shown = self._parts.governance.loggable(error)
             _log.warning("session %s: its %s was not kept", self._parts.session_id, what, exc_info=shown)

@@ -1,35 +1,61 @@
-"""What a resume begins with (facts.md, *Resume*). In: a log that was read. Out: the fact that opens the new run.
+"""What a resume begins with (facts.md, *Resume*). In: the id of a run. Out: the fact that opens the run which goes on.
 
-One rule: the log alone says what is left to do; nothing is opened over a log that has nothing left.
+One rule: the log alone says what is left to do, once it holds what the run's checkpoint holds; nothing is opened over a
+log that has nothing left.
 Known weakness: none known.
 """
 
 from __future__ import annotations
 
+import msgspec
+
 from a3s_code.core.facts import RunOpened
 from a3s_code.core.facts.runs import Cause
 from a3s_code.engine import recovery
 from a3s_code.engine.parts import Parts
+from a3s_code.engine.persistence import Persistence
 from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError
 
 
-def opened(
-    parts: Parts, writer: Writer, run_id: str, *, accept_changes: bool, cause: Cause, new_id: str | None = None
-) -> RunOpened | None:
+class Wanted(msgspec.Struct, frozen=True):
+    """``recovery`` is the id under which a host wants the run's work to go on, whatever becomes of this process."""
+
+    run_id: str
+    accept_changes: bool = False
+    recovery: str | None = None
+    input_digest: str | None = None
+
+
+async def opened(parts: Parts, writer: Writer, keeper: Persistence | None, wanted: Wanted) -> RunOpened | None:
     """``None`` when the log is quiescent. ``CONTEXT_ERROR`` when something else stands behind the run by now;
     ``SESSION_CONFIGURATION_ERROR`` or ``SESSION_ERROR`` when there is nothing to go on from."""
+    checkpoint = None if keeper is None else await _rebuilt(keeper, wanted)
     if writer.view.seq == 0:
-        if parts.keeping is None:
-            message = "resume_run requires a session_store on this session"
-            raise CodeError(message, "SESSION_CONFIGURATION_ERROR")
-        raise CodeError(f"no loop checkpoint found for run '{run_id}'", "SESSION_ERROR")
+        raise _nothing(keeper, wanted.run_id)
     writer.acquire()
-    view = writer.view
-    earlier = recovery.last_run(view)
-    if earlier is None or recovery.is_quiescent(view, parts.rules):
+    earlier = recovery.last_run(writer.view)
+    if earlier is None or recovery.is_quiescent(writer.view, parts.rules):
         return None
     context = parts.context()
-    if not accept_changes:
+    if not wanted.accept_changes:
         recovery.check_context(earlier.context, context)
-    return RunOpened(new_id or parts.env.new_id(), cause, context, earlier.side, earlier.id)
+    if keeper is not None and wanted.recovery is None:
+        keeper.goes_on(earlier.id, checkpoint)
+    cause: Cause = "resume" if wanted.recovery is None else "recovery"
+    new_id = wanted.recovery or parts.env.new_id()
+    return RunOpened(new_id, cause, context, earlier.side, earlier.id, wanted.input_digest)
+
+
+async def _rebuilt(keeper: Persistence, wanted: Wanted) -> str | None:
+    """The run whose checkpoint there is: a recovery that was left behind goes on from its own."""
+    for run_id in (wanted.recovery, wanted.run_id):
+        if run_id is not None and await keeper.rebuild(run_id):
+            return run_id
+    return None
+
+
+def _nothing(keeper: Persistence | None, run_id: str) -> CodeError:
+    if keeper is None:
+        return CodeError("resume_run requires a session_store on this session", "SESSION_CONFIGURATION_ERROR")
+    return CodeError(f"no loop checkpoint found for run '{run_id}'", "SESSION_ERROR")

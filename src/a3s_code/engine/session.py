@@ -18,23 +18,25 @@ from a3s_code.core.facts import ConfirmationAnswered, Fact, FactData, RunOpened
 from a3s_code.core.facts.runs import Cause
 from a3s_code.core.history import history
 from a3s_code.core.state import ClosedRun, View
-from a3s_code.engine import approvals, points, resuming
+from a3s_code.engine import approvals, detached, points, resuming
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.control import Control, Kind, Options, Receipt, turn_of
 from a3s_code.engine.driver import drive_to_its_end
 from a3s_code.engine.firing import Firing
 from a3s_code.engine.gate import Gate
 from a3s_code.engine.guard import Guard
-from a3s_code.engine.invoke.kernel import Kernel
+from a3s_code.engine.invoke.kernel import Kernel, result_of
 from a3s_code.engine.noted import answered
 from a3s_code.engine.opening import Attach, Prompt, asked, has_to_wait, no_attachments, session_end, session_start
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.persistence import Persistence
-from a3s_code.engine.runs import RunBook, RunRecord, read_again
+from a3s_code.engine.resuming import Wanted
+from a3s_code.engine.runs import RunBook, RunRecord
 from a3s_code.engine.token import CancelToken
 from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError, SessionClosed
 from a3s_code.ports.tasks import spawn
+from a3s_code.ports.tool import Origin, ToolResult
 
 DRAIN_S: Final = 5.0
 """How long the end of an operation waits for hooks in the background."""
@@ -83,7 +85,9 @@ class EngineSession:
             await self.ready()
             refs = () if attach is no_attachments else await self.parts.callbacks.in_thread(attach)
             given = Prompt(prompt, cause, messages, refs, run_id, input_digest)
-            return self._begin(await asked(self.firing, self.parts, self.writer.view, given, self.token))
+            begun = await asked(self.firing, self.parts, self.writer.view, given, self.token)
+            async with self._known_to_store(run_id, input_digest, again=False):
+                return self._begin(begun)
 
     def begin_now(
         self, prompt: str, *, cause: Cause, messages: Sequence[Mapping[str, Json]] | None, attach: Attach
@@ -131,22 +135,24 @@ class EngineSession:
             self.book.drop(run.id)
             raise
 
-    async def resume(self, run_id: str, *, accept_changes: bool = False) -> ActiveRun | ClosedRun:
-        """Goes on from what the log says (facts.md, *Resume*); a quiescent log takes no step and gives the last
-        result. A run opened in this process by ``resume`` is a new run."""
+    async def resume(self, wanted: Wanted) -> ActiveRun | ClosedRun:
+        """Goes on from what the log and the run's checkpoint say (facts.md, *Resume*); a quiescent log takes no step
+        and gives the last result. What goes on is a new run."""
         with self._admitted("resume_run"):
             await self.ready()
             await session_start(self.firing, self.parts)
+            opened = await resuming.opened(self.parts, self.writer, self.keeper, wanted)
             self.check_open()
-            if self.keeper is not None:
-                await self.keeper.rebuild(run_id)
-            opened = resuming.opened(self.parts, self.writer, run_id, accept_changes=accept_changes, cause="resume")
             if opened is not None:
-                return self._start(opened, [])
+                async with self._known_to_store(opened.run, opened.input_digest, again=True):
+                    return self._start(opened, [])
         self._gate.leave()
         if self.writer.view.closed is None:
             raise CodeError("this session's log holds no run that could be resumed", "SESSION_ERROR")
         return self.writer.view.closed
+
+    def _known_to_store(self, run_id: str | None, digest: str | None, *, again: bool) -> detached.Around:
+        return detached.admitted(self.writer, self.keeper, self.parts.session_id, run_id, digest, again=again)
 
     async def ready(self) -> None:
         """Folds the log once, off the loop when there is something to read."""
@@ -308,17 +314,24 @@ class EngineSession:
         return self.book.get(run_id)
 
     async def known(self, run_id: str) -> RunRecord | None:
-        """Like ``record``, also for a detached run whose record retention has dropped."""
+        """Like ``record``, for a detached run: also one that retention has dropped, or that the store knows."""
         await self.ready()
-        if not self.book.was_dropped(run_id):
-            return self.record(run_id)
-        self.writer.acquire()
-        reading = partial(read_again, self.parts.log, self.parts.session_id, run_id)
-        record: RunRecord | None = await self.parts.callbacks.in_thread(reading)
-        return record
+        return await detached.known(self.parts, self.writer, self.book, self.keeper, run_id)
 
     def history(self) -> list[JsonObject]:
         return history(self.writer.view)
+
+    async def call_tool(self, name: str, args: JsonObject, origin: Origin, *, whole: bool = False) -> ToolResult:
+        """A host's direct call (tools.md §2.2); never raises for what the tool does. ``whole``: its output isn't
+        shortened."""
+        self.check_open()
+        await session_start(self.firing, self.parts)
+        self.check_open()
+        invocation = self.kernel.host_call(name, args, origin, self.token.child())
+        with self.firing.inside():
+            result = result_of(invocation, await self.kernel.invoke(invocation), whole=whole)
+            await self.firing.hooks.drained(DRAIN_S)
+        return result
 
     async def control_run(self, kind: Kind, text: str, options: Options) -> Receipt:
         """A steer, or an interrupt (``text`` is nothing then)."""

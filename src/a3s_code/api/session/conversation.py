@@ -21,6 +21,7 @@ from a3s_code.core.facts.runs import Cause
 from a3s_code.core.state import ClosedRun
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.opening import Attach, no_attachments
+from a3s_code.engine.resuming import Wanted
 from a3s_code.errors import CodeError
 
 History = Sequence[Mapping[str, Json]]
@@ -129,9 +130,10 @@ class Conversation(SessionCore):
 
     @bridged
     async def resume_run_async(self, run_id: str, *, accept_changes: bool = False) -> AgentResult:
-        """Goes on with what was left open (facts.md, *Resume*), as a new run; a log with nothing open takes no step and
-        gives the last result. ``CONTEXT_ERROR`` names what changed behind the run unless ``accept_changes``."""
-        return await self._finish(await self._engine.resume(run_id, accept_changes=accept_changes))
+        """Goes on with what was left open (facts.md, *Resume*), as a new run: from the run's checkpoint where the log
+        is behind it; a log with nothing open takes no step and gives the last result. ``CONTEXT_ERROR`` names what
+        changed behind the run unless ``accept_changes``."""
+        return await self._finish(await self._engine.resume(Wanted(run_id, accept_changes)))
 
     resume_run = blocking(resume_run_async, on_interrupt=lambda self: self._engine.cancel())
 
@@ -139,7 +141,7 @@ class Conversation(SessionCore):
     async def resume_stream_async(self, run_id: str, *, accept_changes: bool = False) -> EventStream | AgentResult:
         """``resume_run`` for who wants to watch: the events of the new run, or the last result when the log had nothing
         open."""
-        started = await self._engine.resume(run_id, accept_changes=accept_changes)
+        started = await self._engine.resume(Wanted(run_id, accept_changes))
         return result_of(started) if isinstance(started, ClosedRun) else self._stream_of(started)
 
 

@@ -1,16 +1,14 @@
 """What happened in a session. In: run ids and cursors. Out: records and events, as dicts, oldest first.
 
 One rule: an unknown id gives ``None``, ``[]`` or ``False``; nothing here waits.
-Known weakness: events of runs from before a restart are gone; their records are not.
+Known weakness: without a session store the events of runs from before a restart are gone; their records are not.
 """
 
 from __future__ import annotations
 
-from a3s_code.api.blocking import blocking, bridged
-from a3s_code.api.session.conversation import Conversation, unpack
+from a3s_code.api.session.conversation import Conversation
 from a3s_code.core.content import JsonObject
-from a3s_code.core.digest import text_digest
-from a3s_code.errors import CodeError, RunIdentityConflict
+from a3s_code.errors import CodeError
 
 
 class Runs(Conversation):
@@ -59,26 +57,3 @@ class Runs(Conversation):
     def trace_events(self) -> list[JsonObject]:
         """One entry a model or tool call: ``type``, ``name``, ``outcome``, ``started_ms``, ``took_ms``, ``run_id``."""
         return list(self._engine.book.traces)
-
-    @bridged
-    async def spawn_run_with_id_async(self, run_id: str, prompt: str) -> JsonObject:
-        """Starts a run under this id without waiting for its end: ``{"snapshot", "replayed"}``.
-
-        The same id with the same prompt starts nothing (``replayed``), also after a restart, as the log knows it;
-        another prompt under that id is ``RunIdentityConflict``. Closing the session cancels the run.
-        """
-        if not isinstance(run_id, str) or not run_id.strip():
-            raise CodeError("run_id: expected text that is not blank", "INVALID_REQUEST")
-        text, _, _ = unpack(prompt, None, None)
-        engine = self._engine
-        engine.check_open()
-        digest = text_digest(text)
-        known = await engine.known(run_id)
-        if known is not None:
-            if known.input_digest != digest:
-                raise RunIdentityConflict(f"run '{run_id}' exists with another input")
-            return {"snapshot": known.snapshot(), "replayed": True}
-        run = await engine.begin(text, cause="spawned", run_id=run_id, input_digest=digest)
-        return {"snapshot": run.record.snapshot(), "replayed": False}
-
-    spawn_run_with_id = blocking(spawn_run_with_id_async)

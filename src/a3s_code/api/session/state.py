@@ -7,11 +7,11 @@ Known weakness: none known.
 from __future__ import annotations
 
 from a3s_code.api.blocking import blocking, bridged
-from a3s_code.api.session.hooks import Hooking
+from a3s_code.api.session.detached import Detached
 from a3s_code.errors import SessionConfigurationError
 
 
-class State(Hooking):
+class State(Detached):
     @bridged
     async def save_async(self) -> None:
         """Saves the session as it stands, as one generation that ``agent.resume_session`` restores. Raises what the

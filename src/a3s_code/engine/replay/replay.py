@@ -28,6 +28,7 @@ from a3s_code.engine.replay.hooks import PlayedHooks
 from a3s_code.engine.replay.players import Inline, PlayedBlobs, PlayedModel, PlayedTime, PlayedTools, played_workspace
 from a3s_code.engine.replay.stretches import Stretch, stretches
 from a3s_code.engine.replay.tape import Difference, Left, Tape
+from a3s_code.engine.resuming import Wanted
 from a3s_code.engine.session import EngineSession
 from a3s_code.errors import CodeError
 from a3s_code.ports.tasks import spawn
@@ -126,7 +127,7 @@ async def _begin(session: EngineSession, tape: Tape, stretch: Stretch) -> Active
         raise tape.left("a run begins without being opened")
     if opened.resumes is not None:
         tape.give_run_id(opened.run)
-        resumed = await session.resume(opened.resumes, accept_changes=True)
+        resumed = await session.resume(Wanted(opened.resumes, accept_changes=True))
         if not isinstance(resumed, ActiveRun):
             raise tape.left("the loop finds nothing to resume")
         return resumed
