@@ -25,7 +25,7 @@ from a3s_code.engine.driver import drive_to_its_end
 from a3s_code.engine.firing import Firing
 from a3s_code.engine.gate import Gate
 from a3s_code.engine.guard import Guard
-from a3s_code.engine.invoke.kernel import Kernel, result_of
+from a3s_code.engine.invoke.kernel import Kernel
 from a3s_code.engine.noted import answered
 from a3s_code.engine.opening import Attach, Prompt, asked, has_to_wait, no_attachments, session_end, session_start
 from a3s_code.engine.parts import Parts
@@ -36,7 +36,6 @@ from a3s_code.engine.token import CancelToken
 from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError, SessionClosed
 from a3s_code.ports.tasks import spawn
-from a3s_code.ports.tool import Origin, ToolResult
 
 DRAIN_S: Final = 5.0
 """How long the end of an operation waits for hooks in the background."""
@@ -320,18 +319,6 @@ class EngineSession:
 
     def history(self) -> list[JsonObject]:
         return history(self.writer.view)
-
-    async def call_tool(self, name: str, args: JsonObject, origin: Origin, *, whole: bool = False) -> ToolResult:
-        """A host's direct call (tools.md §2.2); never raises for what the tool does. ``whole``: its output isn't
-        shortened."""
-        self.check_open()
-        await session_start(self.firing, self.parts)
-        self.check_open()
-        invocation = self.kernel.host_call(name, args, origin, self.token.child())
-        with self.firing.inside():
-            result = result_of(invocation, await self.kernel.invoke(invocation), whole=whole)
-            await self.firing.hooks.drained(DRAIN_S)
-        return result
 
     async def control_run(self, kind: Kind, text: str, options: Options) -> Receipt:
         """A steer, or an interrupt (``text`` is nothing then)."""
