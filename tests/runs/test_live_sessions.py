@@ -12,7 +12,7 @@ import pytest
 from runhelp import data, make_agent, open_session, until
 
 from a3s_code import Agent
-from a3s_code.errors import SessionBusy, SessionClosed
+from a3s_code.errors import SessionBusy, SessionClosed, SessionConfigurationError
 from a3s_code.testing import calls, delay
 
 
@@ -142,3 +142,12 @@ async def test_a_closed_agent_leaves_no_thread(workspace: Path) -> None:
     await agent.close_async()
     left = {thread.name for thread in set(threading.enumerate()) - before if thread.is_alive()}
     assert left <= {"a3s-code-sync"}
+
+
+async def test_an_undeclared_model_is_refused_by_name(workspace: Path) -> None:
+    """The message names the option and what is declared."""
+    async with await Agent.create_async('default_model = "offline/scout"') as agent:
+        with pytest.raises(
+            SessionConfigurationError, match="session option 'model': provider 'openai' is not declared"
+        ):
+            await agent.session_async(workspace, model="openai/x")

@@ -290,14 +290,13 @@ CHECKS: Final[dict[str, Check]] = {
     **dict.fromkeys(("session_id", "tenant_id", "principal", "agent_template_id", "correlation_id", "model"), text),
     "llm_client": having("stream"),
     "temperature": of(Annotated[float, Meta(ge=0, le=2)] | None),
-    **dict.fromkeys(("llm_api_timeout_ms", "budget_guard_timeout_ms", "max_tool_rounds"), _natural),
-    **dict.fromkeys(("max_parse_retries", "max_continuation_turns"), _natural),
+    **dict.fromkeys(("max_tool_rounds", "max_parse_retries", "max_continuation_turns"), _natural),
+    **dict.fromkeys(("llm_api_timeout_ms", "budget_guard_timeout_ms"), _positive),
     **dict.fromkeys(("circuit_breaker_threshold", "step_limit", "duplicate_tool_call_threshold"), _positive),
     "max_parallel_tasks": _positive,
     **dict.fromkeys(("max_context_tokens", "max_output_tokens"), _maybe_positive),
-    **dict.fromkeys(
-        ("tool_budget", "tool_timeout_ms", "max_execution_time_ms", "project_doc_max_bytes"), _maybe_natural
-    ),
+    **dict.fromkeys(("tool_timeout_ms", "max_execution_time_ms"), _maybe_positive),
+    **dict.fromkeys(("tool_budget", "project_doc_max_bytes"), _maybe_natural),
     **dict.fromkeys(("role", "guidelines", "response_style", "extra"), slot),
     "output_language": language,
     "prompt_slots": slots,

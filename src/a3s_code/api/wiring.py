@@ -153,7 +153,7 @@ def _model(config: CodeConfig, name: str | None, options: SessionOptions) -> tup
     try:
         return config.resolve_model(name)
     except ConfigError as error:
-        raise SessionConfigurationError(f"session option '{error}'") from None
+        raise SessionConfigurationError(f"session option 'model': {str(error).removeprefix('model: ')}") from None
 
 
 def _client(providers: Providers, provider: ProviderConfig, model: ModelConfig) -> Model:
