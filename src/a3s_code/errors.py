@@ -35,6 +35,7 @@ class CodeError(RuntimeError):
 
     @property
     def message(self) -> str:
+        """What happened, without the code."""
         return str(self)
 
     def __repr__(self) -> str:

@@ -58,6 +58,7 @@ class Agent:
 
     @classmethod
     async def create_from_config_async(cls, config: Config) -> Agent:
+        """The same with the caller's loop as its home."""
         return cls(config_from_mapping(config, environ=os.environ), Home.current())
 
     def session(
@@ -143,6 +144,7 @@ class Agent:
     close_session = blocking(close_session_async)
 
     def is_closed(self) -> bool:
+        """Whether ``close`` has begun."""
         return self._closed
 
     @bridged

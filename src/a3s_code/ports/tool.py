@@ -22,6 +22,8 @@ Origin = Literal["agent", "nested", "host", "host_nested", "governed_host", "int
 
 
 class ToolCapabilities(msgspec.Struct, frozen=True):
+    """What one call of a tool does (tools.md §1.1). The defaults are the worst case: a tool that is silent."""
+
     read_only: bool = False
     idempotent: bool = False
     resumable: bool = False
@@ -32,6 +34,7 @@ class ToolCapabilities(msgspec.Struct, frozen=True):
 
     @property
     def parallel_safe(self) -> bool:
+        """Whether calls may run together."""
         return self.read_only and self.idempotent and self.max_parallelism > 1
 
 
@@ -44,6 +47,8 @@ class Escalation(msgspec.Struct, frozen=True):
 
 
 class Attachment(msgspec.Struct, frozen=True):
+    """Bytes beside a result's text, an image say, and their MIME type."""
+
     media_type: str
     data: bytes
 
@@ -132,10 +137,12 @@ class ToolResult(msgspec.Struct, frozen=True):
 
     @property
     def metadata_json(self) -> str:
+        """``metadata`` as JSON text."""
         return msgspec.json.encode(self.metadata).decode()
 
     @property
     def is_error(self) -> bool:
+        """Whether ``exit_code`` is not 0."""
         return self.exit_code != 0
 
     def __repr__(self) -> str:

@@ -40,6 +40,7 @@ class SessionCore:
 
     @property
     def session_id(self) -> str:
+        """Given, or made when the session was."""
         return self._engine.parts.session_id
 
     @property
@@ -54,22 +55,27 @@ class SessionCore:
 
     @property
     def tenant_id(self) -> str | None:
+        """A label of the host: kept and passed on, never interpreted."""
         return self._engine.parts.labels.tenant_id
 
     @property
     def principal(self) -> str | None:
+        """The same."""
         return self._engine.parts.labels.principal
 
     @property
     def agent_template_id(self) -> str | None:
+        """The same."""
         return self._engine.parts.labels.agent_template_id
 
     @property
     def correlation_id(self) -> str | None:
+        """The same."""
         return self._engine.parts.labels.correlation_id
 
     @property
     def has_memory(self) -> bool:
+        """Whether the session remembers beyond its own conversation; never in this version."""
         return False
 
     @property
@@ -83,6 +89,7 @@ class SessionCore:
         return {"kind": state.kind, "reason": state.reason}
 
     def is_closed(self) -> bool:
+        """Whether ``close`` has begun."""
         return self._engine.closed
 
     def __repr__(self) -> str:

@@ -61,6 +61,7 @@ class Hooking(RunControl):
         return self.unregister_hook(name)
 
     def hook_count(self) -> int:
+        """How many hooks are registered."""
         return self._hooks.registry.count()
 
     async def hook_count_async(self) -> int:

@@ -49,14 +49,17 @@ class AgentEvent:
 
     @property
     def metadata(self) -> JsonObject:
+        """``run_id``, ``session_id``, the labels that are set, ``sequence`` and ``timestamp_ms``."""
         return {**self.labels, "sequence": self.sequence, "timestamp_ms": self.timestamp_ms}
 
     @property
     def payload_json(self) -> str:
+        """``payload`` as JSON text."""
         return msgspec.json.encode(self.payload).decode()
 
     @property
     def metadata_json(self) -> str:
+        """``metadata`` as JSON text."""
         return msgspec.json.encode(self.metadata).decode()
 
     @property
@@ -66,27 +69,33 @@ class AgentEvent:
 
     @property
     def text(self) -> str | None:
+        """The text of a delta or of ``agent_end``. ``None`` where that doesn't apply."""
         return self._string("text")
 
     @property
     def tool_name(self) -> str | None:
+        """The tool, from ``tool_name`` or ``name``. ``None`` where that doesn't apply."""
         return self._string("tool_name", "name")
 
     @property
     def tool_id(self) -> str | None:
+        """The call, from ``tool_id`` or ``id``. ``None`` where that doesn't apply."""
         return self._string("tool_id", "id")
 
     @property
     def args(self) -> JsonObject | None:
+        """The arguments of a call. ``None`` where that doesn't apply."""
         value = self.payload.get("args")
         return value if isinstance(value, dict) else None
 
     @property
     def output(self) -> str | None:
+        """What a call gave. ``None`` where that doesn't apply."""
         return self._string("output")
 
     @property
     def exit_code(self) -> int | None:
+        """0 for a call that succeeded. ``None`` where that doesn't apply."""
         return _integer(self.payload.get("exit_code"))
 
     @property
@@ -96,10 +105,12 @@ class AgentEvent:
 
     @property
     def turn(self) -> int | None:
+        """The number of the model turn, from 1. ``None`` where that doesn't apply."""
         return _integer(self.payload.get("turn"))
 
     @property
     def total_tokens(self) -> int | None:
+        """Of the payload, or of its ``usage``. ``None`` where that doesn't apply."""
         usage = self.payload.get("usage")
         inner = usage.get("total_tokens") if isinstance(usage, dict) else None
         return _integer(self.payload.get("total_tokens", inner))

@@ -1,7 +1,7 @@
 """The steps before anything happens (tools.md §2.1, 1 to 12). In: an invocation. Out: a refusal, or nothing.
 
 One rule: a step looks at one thing; the order is in ``kernel``. A refusal has had no effect.
-Known weakness: hooks, active skills, budgets and the lane queue have no step yet: absent, they allow everything.
+Known weakness: active skills and the lane queue have no step yet: absent, they allow everything.
 """
 
 from __future__ import annotations
