@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,15 +15,12 @@ from typing import Any
 import pytest
 from docpages import run_python
 
-from a3s_code import Agent, Session, SessionOptions, tool
-from a3s_code.testing import ScriptedModel, call
+from a3s_code import Agent, AgentResult, FileSessionStore, Session, SessionOptions, tool
+from a3s_code.testing import ScriptedModel, call, delay
 
 SNIPPETS = Path(__file__).parent / "seed_snippets.md"
 
 LATER: dict[str, tuple[type[Exception], str, str]] = {
-    "Loop checkpoints and run resumption": (ImportError, "FileSessionStore", "session stores come later"),
-    "Resume": (ImportError, "FileSessionStore", "session stores come later"),
-    "Resuming on another node": (NameError, "FileSessionStore", "session stores come later"),
     "Disconnecting idle MCP servers": (AttributeError, "disconnect_idle_mcp", "MCP comes later"),
 }
 """Snippets of features that this version doesn't have: what they raise now, and why. This list may only shrink."""
@@ -59,6 +57,7 @@ def names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str,
         "session": session,
         "workspace": os.getcwd(),
         "SessionOptions": SessionOptions,
+        "FileSessionStore": FileSessionStore,
         "over_limit": lambda session_id, tokens: False,
         "meter": lambda session_id, usage: None,
         "track": lambda session_id, tokens: None,
@@ -90,6 +89,34 @@ def at_work(names: dict[str, object]) -> Iterator[None]:
         result.result()
 
 
+@pytest.fixture
+def left_behind(names: dict[str, object]) -> None:
+    """What node A was at when it went away, in the stores that the documents name."""
+    agent, store_a = names["agent"], FileSessionStore("store-a")
+    assert isinstance(agent, Placed)
+    model = ScriptedModel([[call("ls", {})], [delay(asyncio.Event()), "never"]])
+    Path("node-a").mkdir()
+    given = {"session_store": store_a, "session_id": "session-from-node-a", "llm_client": model}
+    session = agent.session("node-a", given)
+    session.spawn_run_with_id("run-id-from-node-a", "Name the blockers")
+    while asyncio.run(store_a.load_checkpoint("run-id-from-node-a")) is None:
+        pass
+    for store in ("./.a3s/sessions", "./sessions"):
+        shutil.copytree("store-a", store)
+    session.close()
+
+
+@pytest.fixture
+def saved(names: dict[str, object]) -> None:
+    """The session that the documents resume was saved in its store."""
+    agent = names["agent"]
+    assert isinstance(agent, Placed)
+    given = {"session_store": FileSessionStore("./.a3s/sessions"), "session_id": "release-review", "auto_save": True}
+    session = agent.session(".", {**given, "llm_client": ScriptedModel(["Two blockers."])})
+    session.send("Name the blockers")
+    session.close()
+
+
 def run(name: str, names: dict[str, object]) -> str:
     with asyncio.Runner() as runner:
         return run_python(snippets()[name], names, where=str(SNIPPETS), line=1, runner=runner)
@@ -106,15 +133,38 @@ PRINTED = {
     "Budget guard": "",
     "Budget guard of the contract": "",
     "Steer and interrupt an active run": "accepted\n",
+    "Loop checkpoints and run resumption": "",
+    "Resuming on another node": "",
+    "Resume": "",
 }
+
+NEEDS = {
+    "Steer and interrupt an active run": "at_work",
+    "Loop checkpoints and run resumption": "left_behind",
+    "Resuming on another node": "left_behind",
+    "Resume": "saved",
+}
+"""What has to be there before a snippet."""
 
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_a_snippet_runs_as_it_is_printed(name: str, names: dict[str, object], request: pytest.FixtureRequest) -> None:
     """A snippet whose feature is here runs unchanged and prints what its document lets expect."""
-    if name == "Steer and interrupt an active run":
-        request.getfixturevalue("at_work")
+    if name in NEEDS:
+        request.getfixturevalue(NEEDS[name])
     assert run(name, names) == PRINTED[name]
+
+
+@pytest.mark.parametrize("name", ["Loop checkpoints and run resumption", "Resuming on another node"])
+def test_a_resumed_snippet_goes_on_with_the_run(name: str, names: dict[str, object], left_behind: None) -> None:
+    """The snippet's result counts the call that node A had made, and its session has the conversation."""
+    run(name, names)
+    result, session = names["result"], names["session"]
+    assert isinstance(result, AgentResult)
+    assert isinstance(session, Session)
+    assert result.stop_reason == "done"
+    assert result.tool_calls_count >= 1
+    assert session.history()[0]["content"] == "Name the blockers"
 
 
 @pytest.mark.parametrize("name", LATER)
