@@ -34,6 +34,14 @@ EVENTS: Final[dict[str, tuple[str, str]]] = {
         "`tool_id`, `question`, `options`",
     ),
     "run_control_applied": ("a steer has become a message", "`request_id`, `kind`, `run_id`, `turn_id`"),
+    "passivation_requested": (
+        "you published it: the session is to be put away until `deadline_ms` (Unix time)",
+        "`reason`, `deadline_ms`",
+    ),
+    "peer_invocation": (
+        "you published it: another session asks this one",
+        "`from_session_id`, `from_tenant_id`, `correlation_id`",
+    ),
     "persistence_failed": (
         "the session store didn't take the `snapshot`, `checkpoint` or `run record` (`what`); the run goes on",
         "`what`, `error`",

@@ -17,8 +17,9 @@ from typing import Any
 from a3s_code.api.blocking import Home, blocking, bridged
 from a3s_code.api.options import SessionOptions
 from a3s_code.api.session import Session
+from a3s_code.api.session.core import SessionCore
 from a3s_code.api.storing import resumed, store_of, stored_session
-from a3s_code.api.wiring import Shared, build
+from a3s_code.api.wiring import Shared, build, fork_log
 from a3s_code.config.load import config_from_mapping, load_config
 from a3s_code.config.model import CodeConfig
 from a3s_code.engine.session import EngineSession
@@ -176,6 +177,14 @@ class Agent:
         if given.session_id is None or (given.session_store is None and self._shared.store is None):
             return None
         return store_of(self._shared.config, self._shared.store, given.validate())
+
+    async def _fork(self, source: SessionCore, options: SessionOptions, at_seq: int | None) -> Session:
+        store, session_id = self._to_look_up(options), options.session_id
+        assert session_id is not None
+        if store is not None and await store.load_snapshot(session_id) is not None:
+            raise CodeError(f"the session store has a session '{session_id}' already", "SESSION_ERROR")
+        await self._home.in_thread(fork_log, source._engine, session_id, at_seq)
+        return self._session(source.workspace, options)
 
     async def _continued(self, workspace: Source, given: SessionOptions) -> Session:
         store = self._to_look_up(given)

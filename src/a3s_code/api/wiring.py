@@ -36,7 +36,8 @@ from a3s_code.ports.tool import Tool
 from a3s_code.ports.toolbox import RegisteredTool
 from a3s_code.providers.factory import Providers
 from a3s_code.stores.blobs import FileBlobs
-from a3s_code.stores.factlog import FileFactLog
+from a3s_code.stores.factlog import FileFactLog, log_path
+from a3s_code.stores.logfile import copy_log
 from a3s_code.stores.syncer import Syncer
 from a3s_code.system.clock import SystemClock, SystemEntropy
 from a3s_code.system.hostenv import ConfiguredEnv
@@ -137,6 +138,14 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
         shared.home.adopt(options.budget_guard)
         engine.guard.set(options.budget_guard, options.budget_guard_timeout_ms)
     return Built(engine, hooks, (*_not_yet(shared.config, options), *instructions.warnings))
+
+
+def fork_log(engine: EngineSession, session_id: str, at_seq: int | None) -> None:
+    """Begins the log of session ``session_id`` with the facts of ``engine``'s up to ``at_seq``. Blocks."""
+    parts = engine.parts
+    target = log_path(parts.workspace.root, session_id)
+    if parts.log.exists() or at_seq is not None:
+        copy_log(parts.log.path, target, at_seq, session_id, parts.env.now_ms())
 
 
 def _commands_ask_themselves() -> bool:

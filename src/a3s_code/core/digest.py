@@ -38,6 +38,11 @@ def _encoded(value: Json) -> bytes:
         return _sorted.encode(valid_text(value))
 
 
+def json_copy(value: Any) -> Any:
+    """A copy that shares nothing with ``value``. ``TypeError`` or ``ValueError`` for what is no JSON."""
+    return msgspec.json.decode(_encoded(value))
+
+
 def valid_text(value: Any) -> Any:
     """The same JSON value with valid text only: halves of a character are joined, lone ones become U+FFFD."""
     match value:

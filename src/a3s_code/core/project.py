@@ -7,10 +7,12 @@ Known weakness: events of features that come later have no projection yet and ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from a3s_code.core.content import Call, Json, JsonObject, Usage, Verdict
 from a3s_code.core.decide.approvals import asks_person
+from a3s_code.core.digest import json_copy
+from a3s_code.core.events.catalogue import AGENT_EVENT_TYPES_V1
 from a3s_code.core.facts import (
     CompactionDone,
     ConfirmationAnswered,
@@ -24,6 +26,7 @@ from a3s_code.core.facts import (
 )
 from a3s_code.core.facts.tools import Outcome
 from a3s_code.core.state import View
+from a3s_code.errors import CodeError
 
 Event: TypeAlias = tuple[str, JsonObject]
 _REFUSED: tuple[Outcome, ...] = ("denied", "blocked")
@@ -176,6 +179,35 @@ def failed(message: str, code: str) -> Event:
 def not_kept(what: str, error: str) -> Event:
     """A session store didn't take something; the run goes on."""
     return "persistence_failed", {"what": what, "error": error}
+
+
+_TEXT, _TIME = (str, "a text"), (int, "a Unix time in milliseconds")
+_OF_HOSTS: Final[dict[str, tuple[dict[str, tuple[type, str]], dict[str, tuple[type, str]]]]] = {
+    "passivation_requested": ({"reason": _TEXT}, {"deadline_ms": _TIME}),
+    "peer_invocation": ({"from_session_id": _TEXT}, {"from_tenant_id": _TEXT, "correlation_id": _TEXT}),
+}
+"""The types of the catalogue that hosts publish: members that must be there, and those that may."""
+
+
+def published(kind: str, payload: Mapping[str, Json]) -> Event:
+    """An event of a host's. ``INVALID_REQUEST`` for a type of the catalogue that is the runtime's own, and for a
+    payload that its type doesn't allow or that is no JSON."""
+    if not isinstance(kind, str) or not kind.strip() or not isinstance(payload, Mapping):
+        raise CodeError("publish_event: expected a type that is not blank and a mapping", "INVALID_REQUEST")
+    if kind in AGENT_EVENT_TYPES_V1 and kind not in _OF_HOSTS:
+        raise CodeError(f"publish_event: '{kind}' is the runtime's own; name your event otherwise", "INVALID_REQUEST")
+    needed, allowed = _OF_HOSTS.get(kind, ({}, {}))
+    for name, (type_, shown) in (needed | allowed).items():
+        value = payload.get(name)
+        if (value is not None or name in needed) and (not isinstance(value, type_) or isinstance(value, bool)):
+            raise CodeError(f"publish_event: '{kind}' needs {shown} in '{name}'", "INVALID_REQUEST")
+    if kind in _OF_HOSTS and (unknown := payload.keys() - needed.keys() - allowed.keys()):
+        raise CodeError(f"publish_event: '{kind}' has no member '{min(unknown)}'", "INVALID_REQUEST")
+    try:
+        copy: JsonObject = json_copy(dict(payload))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CodeError(f"publish_event: the payload is not JSON: {error}", "INVALID_REQUEST") from error
+    return kind, copy
 
 
 def parked(call: Call, reason: str) -> Event:
