@@ -26,6 +26,7 @@ Text: TypeAlias = tuple[str | Maybe | None, ...]
 SOLID: Final = "\0"
 """A part that may be anything without blanks. No text of a shell line holds this sign."""
 _LIMIT: Final = 4096
+_STEPS: Final = 1_000_000
 
 
 class Pattern:
@@ -41,13 +42,18 @@ class Pattern:
         if fold:
             tokens = [t if t in _WILD else t.casefold() for t in tokens]
         self._tokens = tokens
+        self._wild = sum(token in _WILD for token in tokens)
+        self._linear = self._wild < 2 or all(token == _STAR or token not in _WILD for token in tokens)
         flags = re.DOTALL | (re.IGNORECASE if fold else 0)
-        expression = "".join(_EXPRESSIONS.get(token) or re.escape(token) for token in tokens)
-        self._matches = re.compile(expression + (r"(?:[ \t\n].*)?" if self.prefix else ""), flags).fullmatch
+        end = r"(?:[ \t\n].*)?" if self.prefix else ""
+        self._matches = re.compile(_expression(tokens, atomic=self._linear) + end, flags).fullmatch
         self._automaton: _Automaton | None = None
 
     def matches(self, text: str) -> bool:
-        return self._matches(text) is not None
+        # A model writes the text: one that makes an expression try every way through it must not hold up the loop.
+        if self._linear or len(text) ** self._wild <= _STEPS:
+            return self._matches(text) is not None
+        return self.must((text,))
 
     def could(self, text: Text) -> bool:
         return self._run(text).could(text)
@@ -64,6 +70,20 @@ class Pattern:
 _STAR, _RUN, _DIRS = "**", "*/", "**/"
 _EXPRESSIONS: Final = {_STAR: ".*", _RUN: "[^/]*", _DIRS: "(?:.*/)?"}
 _WILD: Final = frozenset(_EXPRESSIONS)
+
+
+def _expression(tokens: list[str], *, atomic: bool) -> str:
+    """``atomic`` where every wildcard takes anything: then the first place at which the text between two of them
+    stands is as good as any other, and none is tried again."""
+    pieces = [""]
+    for token in tokens:
+        if token in _WILD:
+            pieces.append(_EXPRESSIONS[token])
+        else:
+            pieces[-1] += re.escape(token)
+    if atomic:
+        pieces[1:-1] = [f"(?>.*?{piece.removeprefix('.*')})" for piece in pieces[1:-1]]
+    return "".join(pieces)
 
 
 def _tokens(source: str, crossing: bool) -> list[str]:
@@ -109,17 +129,18 @@ class _Automaton:
         self._stars = self._runs = 0
         for token in tokens:
             at = 1 << len(steps)
-            if token in (_STAR, _DIRS):
-                self._stars |= at
-            elif token == _RUN:
-                self._runs |= at
-            if token in _WILD:
-                self._skips.append((at, 2 if token == _DIRS else 1))
-                steps.append(token)
             if token == _DIRS:
-                self._on("/", len(steps))
-                steps.append("/")
-            elif token not in _WILD:
+                # Left out whole from its first place only: what has taken something goes on with a "/".
+                self._skips += [(at, 1), (at, 2)]
+                self._stars |= at << 1
+                self._on("/", len(steps) + 1)
+                steps += [token, "/"]
+            elif token in _WILD:
+                self._skips.append((at, 1))
+                self._stars |= at if token == _STAR else 0
+                self._runs |= at if token == _RUN else 0
+                steps.append(token)
+            else:
                 self._on(token, len(steps))
                 steps.append(token)
         self._fold = fold
