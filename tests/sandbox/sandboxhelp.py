@@ -24,6 +24,10 @@ from a3s_code.workspace.local import LocalWorkspace
 from a3s_code.workspace.sandbox.bubblewrap import PRIVATE
 from a3s_code.workspace.sandbox.session import Choice, CommandSandbox, Native, native
 
+CALLS: dict[str, dict[str, int]] = {
+    "x86_64": {"clone": 56, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "open_by_handle_at": 304, "ioctl": 16},
+    "aarch64": {"clone": 220, "keyctl": 219, "bpf": 280, "perf_event_open": 241, "open_by_handle_at": 265, "ioctl": 29},
+}
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 

@@ -13,16 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sandboxhelp import PATH, Shell, missing, run
+from sandboxhelp import CALLS, PATH, Shell, missing, run
 
 from a3s_code.workspace.sandbox.bubblewrap import Bubblewrap, Variant
 
 pytest_plugins = ["sandboxfixtures"]
 
-CALLS: dict[str, dict[str, int]] = {
-    "x86_64": {"clone": 56, "keyctl": 250, "bpf": 321, "perf_event_open": 298, "open_by_handle_at": 304, "ioctl": 16},
-    "aarch64": {"clone": 220, "keyctl": 219, "bpf": 280, "perf_event_open": 241, "open_by_handle_at": 265, "ioctl": 29},
-}
 PYTHON = "/usr/bin/python3"
 needs_python = pytest.mark.skipif(not os.path.exists(PYTHON), reason="needs the system's Python")
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from a3s_code.workspace.sandbox.seccomp import filter_program
+from a3s_code.workspace.sandbox.seccomp import OF_GRANTED, OF_LISTENER, filter_program
 
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOWED, DENIED, ABSENT, KILLED = "allow", "deny", "absent", "kill"
@@ -14,11 +14,11 @@ _ANSWERS = {0x7FFF0000: ALLOWED, 0x00050001: DENIED, 0x00050026: ABSENT, 0x80000
 CALLS: dict[str, dict[str, int]] = {
     "x86_64": {"read": 0, "openat": 257, "socket": 41, "connect": 42, "bind": 49, "listen": 50, "socketpair": 53}
     | {"clone": 56, "clone3": 435, "unshare": 272, "setns": 308, "ptrace": 101, "mount": 165, "ioctl": 16}
-    | {"keyctl": 250, "bpf": 321, "io_uring_setup": 425, "execve": 59, "sendmsg": 46}
+    | {"keyctl": 250, "bpf": 321, "io_uring_setup": 425, "execve": 59, "sendmsg": 46, "accept": 43}
     | {"kexec_load": 246, "finit_module": 313},
     "aarch64": {"read": 63, "openat": 56, "socket": 198, "connect": 203, "bind": 200, "listen": 201, "socketpair": 199}
     | {"clone": 220, "clone3": 435, "unshare": 97, "setns": 268, "ptrace": 117, "mount": 40, "ioctl": 29}
-    | {"keyctl": 219, "bpf": 280, "io_uring_setup": 425, "execve": 221, "sendmsg": 211}
+    | {"keyctl": 219, "bpf": 280, "io_uring_setup": 425, "execve": 221, "sendmsg": 211, "accept": 202}
     | {"kexec_load": 104, "finit_module": 273},
 }  # fmt: skip
 MACHINES = pytest.mark.parametrize("machine", CALLS)
@@ -82,6 +82,48 @@ def test_calls_are_judged(machine: str, name: str, args: tuple[int, ...], answer
     program = filter_program(machine)
     assert program is not None
     assert judge(program, AUDIT[machine], CALLS[machine][name], args) == answer
+
+
+TCP: list[tuple[str, tuple[int, ...], str]] = [
+    *(("socket", (family, 1, protocol), ALLOWED) for family in (2, 10) for protocol in (0, 6)),
+    ("socket", (2, 1 | 0o2000000 | 0o4000, 0), ALLOWED),
+    ("socket", (0x1_0000_0002, 1, 0), ALLOWED),  # the kernel reads the lower half too
+    *(("socket", (family, 1, 0), DENIED) for family in (0, 1, 3, 16, 17, 38, 40, 0x1_0000_0001)),
+    *(("socket", (family, kind, 0), DENIED) for family in (2, 10) for kind in (2, 3, 4, 5, 6, 10, 2 | 0o2000000)),
+    *(("socket", (family, 1, protocol), DENIED) for family in (2, 10) for protocol in (1, 17, 132, 255, 256, 262)),
+    ("connect", (), ALLOWED),
+    ("accept", (), DENIED),
+]
+
+
+@MACHINES
+@pytest.mark.parametrize(("name", "args", "answer"), TCP)
+def test_a_network_grant_opens_tcp_only(machine: str, name: str, args: tuple[int, ...], answer: str) -> None:
+    """Streams of TCP and connecting, for the command and for what makes the listener; no other socket at all."""
+    for opened in (OF_GRANTED, OF_LISTENER):
+        program = filter_program(machine, opened)
+        assert program is not None
+        assert judge(program, AUDIT[machine], CALLS[machine][name], args) == answer
+
+
+@MACHINES
+@pytest.mark.parametrize("name", ["bind", "listen"])
+def test_only_what_makes_the_listener_may_listen(machine: str, name: str) -> None:
+    """The command's own filter denies what the first process needed."""
+    for opened, answer in ((OF_GRANTED, DENIED), (OF_LISTENER, ALLOWED)):
+        program = filter_program(machine, opened)
+        assert program is not None
+        assert judge(program, AUDIT[machine], CALLS[machine][name]) == answer
+
+
+@MACHINES
+@pytest.mark.parametrize(("name", "args", "answer"), [case for case in CASES if case[0] not in OF_LISTENER])
+def test_a_network_grant_opens_nothing_else(machine: str, name: str, args: tuple[int, ...], answer: str) -> None:
+    """Every other call is judged as without a grant."""
+    for opened in (OF_GRANTED, OF_LISTENER):
+        program = filter_program(machine, opened)
+        assert program is not None
+        assert judge(program, AUDIT[machine], CALLS[machine][name], args) == answer
 
 
 @MACHINES

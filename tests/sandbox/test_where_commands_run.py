@@ -110,17 +110,6 @@ async def test_arguments_that_need_each_other(make: Callable[..., Shell], args: 
     assert caught.value.kind == "invalid_argument"
 
 
-async def test_network_grants_are_refused(make: Callable[..., Shell]) -> None:
-    """Nothing mediates a grant yet, so it is refused for everybody, also approved, and asks nobody."""
-    shell = make()
-    args: dict[str, Any] = {"sandbox_permissions": "request_network_grant", "network_grant": {"host": "a.example"}}
-    assert await shell.tool.escalation({"command": "true", **args}, shell.context()) is None
-    for more in ({}, {"approved": True}, {"origin": "host"}):
-        with pytest.raises(ToolFailure, match="Network grants are not available") as caught:
-            await shell("true", **args, **more)
-        assert (caught.value.kind, caught.value.exit_code) == ("unavailable", 126)
-
-
 async def test_the_wheel_is_used_where_the_system_has_none(
     make: Callable[..., Shell], native_sandbox: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

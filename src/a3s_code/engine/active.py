@@ -157,6 +157,7 @@ class ActiveRun:
         invocation.flush = output.end
         invocation.announce = self.emit
         invocation.approved = call.verdict.decision == "ask"  # one that asks comes here only with an approval
+        invocation.scope = call.verdict.scope
         return invocation
 
     def trace(self, kind: str, name: str, started_ms: int, outcome: str, **more: Json) -> None:

@@ -50,7 +50,9 @@ class Processes(Protocol):
         capture_bytes: int = 524_288,
         stdin: bytes = b"",
         supervised: bool = False,
+        passed: Sequence[int] = (),
     ) -> ProcessOutcome:
         """Runs to the end as tools.md §3.7 says (*Process*, *Deadline*, *Background children*, *Capture*).
         ``capture_bytes`` is kept of the head and of the tail of each stream; ``stdin`` is empty unless given.
-        ``supervised``: the first process ends with what it started, so only the others are asked to end (SIGTERM)."""
+        ``supervised``: the first process ends with what it started, so only the others are asked to end (SIGTERM).
+        ``passed`` are descriptors that the process inherits under their numbers."""

@@ -50,18 +50,26 @@ class SandboxState(msgspec.Struct, frozen=True):
     reason: str
 
 
+class NetworkGrant(msgspec.Struct, frozen=True):
+    """The one origin that a command may reach: an exact host, as ``core.netpolicy`` writes it, and a port."""
+
+    host: str
+    port: int
+
+
 class Confined(msgspec.Struct, frozen=True):
     """A command line that runs inside, and the environment to start it in.
 
     ``ending`` says, once it has ended, how: ``never`` (the sandbox did not come up), ``left`` (something was still
     running, and was ended) or ``done``. ``supervised`` says that the first process stands outside, and ends with what
-    it started.
+    it started. ``passed`` are descriptors that it has to inherit.
     """
 
     argv: Sequence[str]
     env: Mapping[str, str]
     ending: Callable[[], Literal["never", "left", "done"]]
     supervised: bool
+    passed: tuple[int, ...] = ()
 
 
 class Confinement(Protocol):
@@ -77,6 +85,13 @@ class Confinement(Protocol):
     def known(self) -> SandboxState | None:
         """The state, when it has been looked for."""
 
+    @property
+    def policy_digest(self) -> str:
+        """Of what the host chose for the sandbox; the same in another process with the same choice."""
+
+    def no_grants(self) -> str | None:
+        """Why commands can't be granted access to one origin here; ``None`` when they can. After ``state()``."""
+
     async def state(self) -> SandboxState:
         """Looks for it first if need be."""
 
@@ -84,10 +99,11 @@ class Confinement(Protocol):
         """The same for a caller that can't await; blocks for the time of a probe."""
 
     def inside(
-        self, argv: Sequence[str], env: Mapping[str, str], extra: Mapping[str, str]
+        self, argv: Sequence[str], env: Mapping[str, str], extra: Mapping[str, str], grant: NetworkGrant | None = None
     ) -> AbstractAsyncContextManager[Confined]:
         """Prepares one command; only for the kinds ``native`` and ``custom``. ``env`` is the host's, ``extra`` comes
-        from whoever wrote the command. ``ToolFailure`` when it can't be prepared."""
+        from whoever wrote the command; only where ``no_grants()`` is ``None`` it may have a ``grant``. Raises
+        ``ToolFailure`` when it can't be prepared."""
 
     async def aclose(self) -> None:
         """Removes what commands left in the session's scratch directory."""

@@ -94,7 +94,8 @@ class ToolContext(msgspec.Struct):
     to it, for the message when it passes; ``cancelled`` is set when the call should stop; ``emit`` puts text on the
     event stream (safe from any thread); ``invoke`` makes a nested, always governed call. ``hidden`` says of a file (its
     path, and what a listing says of it) whether a search leaves it out; ``None`` when nothing is left out. It may look
-    at the disk: call it in a worker thread."""
+    at the disk: call it in a worker thread. ``approved_scope`` is the ``Escalation.scope`` that whoever approved the
+    call was shown; ``None`` when nobody had to be asked."""
 
     session_id: str
     run_id: str
@@ -109,6 +110,7 @@ class ToolContext(msgspec.Struct):
     new_id: Callable[[], str]
     sandbox: Confinement | None = None
     approved: bool = False
+    approved_scope: str | None = None
     hidden: Callable[[str, Entry], bool] | None = None
     limit_ms: int | None = None
 

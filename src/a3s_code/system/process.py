@@ -53,6 +53,7 @@ class LocalProcesses:
         capture_bytes: int = 524_288,
         stdin: bytes = b"",
         supervised: bool = False,
+        passed: Sequence[int] = (),
     ) -> ProcessOutcome:
         if cancelled.is_set():
             return ProcessOutcome(130, Captured(), Captured(), cancelled=True)
@@ -69,6 +70,7 @@ class LocalProcesses:
                 stderr=subprocess.PIPE,
                 bufsize=0,
                 start_new_session=True,
+                pass_fds=passed,
             )
         except (OSError, ValueError) as error:
             return ProcessOutcome(127, Captured(), Captured(), error=str(error), duration_ms=_since(started))

@@ -3,7 +3,7 @@
 One rule: the command sees the scrubbed environment and nothing it started outlives the call. A model's command leaves
 the sandbox only when somebody approved just that (``ToolContext.approved``).
 Known weakness: without a sandbox it runs with the host's rights; only its working directory is checked. In the native
-one a death by a signal is told by the exit code (128+n) alone. Network grants are refused: nothing mediates them yet.
+one a death by a signal is told by the exit code (128+n) alone.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from a3s_code.core.content import Json, JsonObject
 from a3s_code.core.environment import scrub_environment
 from a3s_code.ports.process import Captured, Processes, ProcessOutcome
 from a3s_code.ports.tool import Escalation, ToolCapabilities, ToolContext, ToolFailure, ToolOutput
+from a3s_code.tools.bash_grant import described, granted
 from a3s_code.tools.bash_ground import check_permissions, escalation_of, ground_of, unavailable
 
 _MAX_COMMAND_BYTES = 100 * 1024
@@ -51,7 +52,8 @@ _SCHEMA: JsonObject = {
             "type": "string",
             "enum": ["use_default", "request_network_grant", "require_escalated"],
             "default": "use_default",
-            "description": "require_escalated asks the user to let this command run outside the sandbox.",
+            "description": "request_network_grant asks the user to let this command reach one host through an HTTP "
+            "proxy (HTTPS_PROXY is set); require_escalated to let it run outside the sandbox.",
         },
         "network_grant": {
             "type": "object",
@@ -61,12 +63,12 @@ _SCHEMA: JsonObject = {
             },
             "required": ["host"],
             "additionalProperties": False,
-            "description": "The one host to reach, with request_network_grant; not available in this version.",
+            "description": "The one host to reach, with request_network_grant; port 443 unless given.",
         },
         "justification": {
             "type": "string",
             "minLength": 1,
-            "description": "Why the command must run outside the sandbox, with require_escalated.",
+            "description": "Why, shown to the user; required with require_escalated.",
         },
     },
     "required": ["command"],
@@ -100,7 +102,8 @@ class BashTool:
         _check(command, extra)
         check_permissions(args)
         cwd, shown_cwd = await _directory(args, ctx)
-        ground = await ground_of(args, ctx)
+        grant = await granted(args, ctx)
+        ground = await ground_of(args, ctx) if grant is None else "native"
         timeout_ms, limit_ms = _timeout(cast("int", args["timeout_ms"]), ctx)
         if self._shell is None:
             self._shell = _find_shell(self._env)
@@ -109,15 +112,18 @@ class BashTool:
         if ctx.sandbox is None or ground not in ("native", "custom"):
             outcome = await self._run(argv, {**env, **extra, **_key(ctx)}, cwd, timeout_ms, ctx)
             return _output(outcome, shown_cwd, limit_ms, ground)
-        async with ctx.sandbox.inside(argv, env, {**extra, **_key(ctx)} if extra else {}) as confined:
-            outcome = await self._run(confined.argv, confined.env, cwd, timeout_ms, ctx, confined.supervised)
+        async with ctx.sandbox.inside(argv, env, {**extra, **_key(ctx)} if extra else {}, grant) as confined:
+            outcome = await self._run(
+                confined.argv, confined.env, cwd, timeout_ms, ctx, confined.supervised, confined.passed
+            )
             ending = confined.ending()
         if ending == "never" and not outcome.timed_out and not outcome.cancelled:
             said = outcome.error or outcome.stderr.text.strip() or f"it ended with {outcome.exit_code}"
             raise unavailable(said)
         if ending == "left":
             outcome = replace(outcome, background_terminated=True)
-        return _output(outcome, shown_cwd, limit_ms, ground)
+        output = _output(outcome, shown_cwd, limit_ms, ground)
+        return replace(output, metadata={**output.metadata, **described(grant, ctx.sandbox)})
 
     async def escalation(self, args: JsonObject, ctx: ToolContext) -> Escalation | None:
         """What about this call needs a confirmation, whatever the policy says of ``bash``."""
@@ -131,6 +137,7 @@ class BashTool:
         timeout_ms: int,
         ctx: ToolContext,
         supervised: bool = False,
+        passed: Sequence[int] = (),
     ) -> ProcessOutcome:
         return await self._processes.run(
             argv,
@@ -140,6 +147,7 @@ class BashTool:
             cancelled=ctx.cancelled,
             on_text=ctx.emit,
             supervised=supervised,
+            passed=passed,
         )
 
 

@@ -8,13 +8,14 @@ Known weakness: none known.
 
 from __future__ import annotations
 
-from typing import Final, Literal, cast
+from typing import Literal, cast
 
 from a3s_code.core.content import JsonObject
+from a3s_code.core.netpolicy import exact_host
 from a3s_code.ports.tool import Escalation, ToolContext, ToolFailure
+from a3s_code.tools.bash_grant import OF_THE_HOST, grant_escalation
 
 Ground = Literal["native", "custom", "process_host", "escalated"]
-_OF_THE_HOST: Final = ("host", "host_nested")
 
 
 def check_permissions(args: JsonObject) -> None:
@@ -30,21 +31,19 @@ def check_permissions(args: JsonObject) -> None:
         raise _invalid("network_grant: needs sandbox_permissions 'request_network_grant'")
     if grant is not None and any(sign in str(grant["host"]) for sign in "*/@: \t\n"):
         raise _invalid("network_grant.host: expected one exact host name, without scheme, port or wildcard")
+    if grant is not None:
+        try:
+            exact_host(str(grant["host"]))
+        except ValueError as error:
+            raise _invalid(f"network_grant.host: {error}") from error
 
 
 async def ground_of(args: JsonObject, ctx: ToolContext) -> Ground:
     """Raises ``ToolFailure`` when this command may run nowhere."""
     asked = args.get("sandbox_permissions", "use_default")
-    if asked == "request_network_grant":
-        raise ToolFailure(
-            "unavailable",
-            "Network grants are not available in this version; without network the command can run by default, with "
-            "it only outside the sandbox (sandbox_permissions 'require_escalated')",
-            exit_code=126,
-        )
     if ctx.sandbox is None:
         return "process_host"
-    by_host = ctx.origin in _OF_THE_HOST
+    by_host = ctx.origin in OF_THE_HOST
     known = ctx.sandbox.known
     if known is not None and known.kind == "process_host":
         return "process_host"
@@ -69,8 +68,10 @@ async def ground_of(args: JsonObject, ctx: ToolContext) -> Ground:
 async def escalation_of(args: JsonObject, ctx: ToolContext) -> Escalation | None:
     """What of this call somebody has to confirm."""
     asked = args.get("sandbox_permissions", "use_default")
-    if ctx.sandbox is None or asked == "request_network_grant":
+    if ctx.sandbox is None:
         return None
+    if asked == "request_network_grant":
+        return await grant_escalation(args, ctx)
     known = ctx.sandbox.known
     if known is not None and known.kind == "process_host":
         return None

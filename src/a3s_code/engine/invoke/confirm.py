@@ -95,7 +95,7 @@ class Confirmations:
         if not answer.approved:
             reason = answer.reason or "no reason given"
             return _explained(failed("confirmation_rejected", f"Rejected: {reason}"), verdict)
-        inv.approved = True
+        inv.approved, inv.scope = True, verdict.scope
         return None
 
     @contextmanager

@@ -38,6 +38,7 @@ def context_of(
         new_id=parts.env.new_id,
         sandbox=parts.sandbox,
         approved=inv.approved or _approved_always(inv, parts),
+        approved_scope=inv.scope if inv.approved else None,
         hidden=hidden_from(inv, parts),
         limit_ms=inv.limit_ms,
     )

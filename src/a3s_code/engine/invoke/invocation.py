@@ -33,8 +33,9 @@ class Invocation(msgspec.Struct, eq=False):
     ``flush`` lets go what waits there.
     ``limit_ms`` is what led to ``deadline``, for the message when it passes. ``outer`` made this call; ``context`` is
     what its tool got once it runs; ``waiting`` counts the calls inside it that wait for a person; ``approved`` says
-    that somebody answered an ask about this call with yes, ``consulted`` that a hook was asked about it; ``instead`` is
-    what a host's helper does in the tool's place, under the tool's name and rules."""
+    that somebody answered an ask about this call with yes, ``scope`` what the ask said it was for, ``consulted`` that a
+    hook was asked about it; ``instead`` is what a host's helper does in the tool's place, under the tool's name and
+    rules."""
 
     id: str
     name: str
@@ -53,6 +54,7 @@ class Invocation(msgspec.Struct, eq=False):
     context: ToolContext | None = None
     waiting: int = 0
     approved: bool = False
+    scope: str | None = None
     flush: Callable[[], None] = nothing_held
     consulted: bool = False
     instead: Instead | None = None

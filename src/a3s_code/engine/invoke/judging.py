@@ -42,10 +42,10 @@ async def judged(inv: Invocation, parts: Parts) -> Verdict:
     stricter = await demanded(inv, parts)
     if stricter.decision == "deny":
         return stricter
-    if verdict.decision == "ask":
-        return verdict
     if stricter.decision == "allow":
         stricter = await _escalated(inv, parts)
+    if verdict.decision == "ask":  # once, for what the policy asks and for what the tool says of the call
+        return replace(verdict, scope=stricter.scope, risk=stricter.risk)
     return verdict if stricter.decision == "allow" else answerable(confirmations, inv.name, stricter)
 
 

@@ -109,6 +109,13 @@ class Bubblewrap:
             raise RuntimeError("the sandbox was not probed, or does not work here")
         return _line(argv, policy, self._variant)
 
+    def granted(self, argv: Sequence[str], policy: SandboxPolicy) -> list[str]:
+        """The same with a filter that lets ``argv`` use TCP in its own network, where nothing is but itself."""
+        words = self.command(argv, policy)
+        scratch = Scratch.at(policy.scratch)
+        words[words.index(scratch.filter)] = scratch.granted_filter
+        return words
+
 
 def _variants(path: str) -> Iterator[Variant]:
     for binary in _binaries(path):

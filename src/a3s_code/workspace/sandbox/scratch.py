@@ -12,7 +12,7 @@ import shutil
 import tempfile
 from typing import Self
 
-from a3s_code.workspace.sandbox.seccomp import filter_program
+from a3s_code.workspace.sandbox.seccomp import OF_LISTENER, filter_program
 
 
 class Scratch:
@@ -24,8 +24,10 @@ class Scratch:
         self._name(path)
         for place in (path, self.tmp, self.home, self.state, self.empty):
             os.makedirs(place, mode=0o700, exist_ok=True)
-        with open(self.filter, "wb") as file:
-            file.write(filter_program(os.uname().machine) or b"")
+        machine = os.uname().machine
+        for path, opened in ((self.filter, ()), (self.granted_filter, OF_LISTENER)):
+            with open(path, "wb") as file:
+                file.write(filter_program(machine, opened) or b"")
 
     @classmethod
     def make(cls, workspace: str) -> Self:
@@ -46,7 +48,7 @@ class Scratch:
     def _name(self, path: str) -> None:
         self.path = path
         self.tmp, self.home, self.state = f"{path}/tmp", f"{path}/home", f"{path}/state"
-        self.empty, self.filter = f"{path}/empty", f"{path}/filter"
+        self.empty, self.filter, self.granted_filter = f"{path}/empty", f"{path}/filter", f"{path}/granted-filter"
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -54,7 +56,7 @@ class Scratch:
 
     def is_whole(self) -> bool:
         """Whether nothing of it was cleaned away."""
-        return all(os.path.exists(place) for place in (*self.writable, self.empty, self.filter))
+        return all(os.path.exists(place) for place in (*self.writable, self.empty, self.filter, self.granted_filter))
 
     def remove(self) -> None:
         """With whatever commands left in it, also in directories that they made unreadable. Nothing outside of it is

@@ -8,6 +8,7 @@ Known weakness: it knows system calls by number: one that a later kernel adds is
 from __future__ import annotations
 
 import struct
+from collections.abc import Collection
 from typing import Final, NamedTuple
 
 _LOAD: Final = 0x20  # BPF_LD | BPF_W | BPF_ABS
@@ -49,6 +50,12 @@ _DENIED: Final[dict[str, tuple[int | None, int | None]]] = {
 }  # fmt: skip
 
 
+# What opens in the own, empty network of a command with a network grant: connecting by TCP. The process that makes
+# the proxy's listener, before it starts the command, may also do that.
+OF_GRANTED: Final = ("socket", "connect")
+OF_LISTENER: Final = (*OF_GRANTED, "bind", "listen")
+
+
 class _Machine(NamedTuple):
     column: int
     audit: int
@@ -66,8 +73,9 @@ _MACHINES["amd64"], _MACHINES["arm64"] = _MACHINES["x86_64"], _MACHINES["aarch64
 _CLONE3: Final = 435
 
 
-def filter_program(machine: str) -> bytes | None:
-    """The filter for ``os.uname().machine``; ``None`` for one that is not known here."""
+def filter_program(machine: str, opened: Collection[str] = ()) -> bytes | None:
+    """The filter for ``os.uname().machine``; ``None`` for one that is not known here. ``opened`` are calls of the
+    denied ones that are let through, ``socket`` for TCP only."""
     known = _MACHINES.get(machine)
     if known is None:
         return None
@@ -80,11 +88,13 @@ def filter_program(machine: str) -> bytes | None:
     if known.column == 0:
         program += [_step(_AT_LEAST, _X32, 0, 1), _step(_RETURN, _DENY)]
     program += [_step(_EQUAL, _CLONE3, 0, 1), _step(_RETURN, _ABSENT)]
-    for numbers in _DENIED.values():
+    for name, numbers in _DENIED.items():
         number = numbers[known.column]
-        if number is not None:
+        if number is not None and name not in opened:
             program += [_step(_EQUAL, number, 0, 1), _step(_RETURN, _DENY)]
     program += _by_arguments(known)
+    if "socket" in opened:
+        program += _tcp(_DENIED["socket"][known.column] or 0)
     program.append(_step(_RETURN, _ALLOW))
     return b"".join(program)
 
@@ -119,6 +129,24 @@ def _pairs_of_streams(number: int) -> list[bytes]:
         _step(_AND, 0xF),  # without SOCK_CLOEXEC and SOCK_NONBLOCK
         _step(_EQUAL, 1, 2, 0),  # SOCK_STREAM
         _step(_EQUAL, 5, 1, 0),  # SOCK_SEQPACKET
+        _step(_RETURN, _DENY),
+        _step(_RETURN, _ALLOW),
+    ]
+    return [_step(_EQUAL, number, 0, len(body)), *body]
+
+
+def _tcp(number: int) -> list[bytes]:
+    """``socket`` only of AF_INET or AF_INET6, SOCK_STREAM and the protocol TCP or the default, which is the same."""
+    body = [
+        _load_argument(0),
+        _step(_EQUAL, 2, 1, 0),  # AF_INET
+        _step(_EQUAL, 10, 0, 6),  # AF_INET6
+        _load_argument(1),
+        _step(_AND, 0xF),
+        _step(_EQUAL, 1, 0, 3),  # SOCK_STREAM
+        _load_argument(2),
+        _step(_EQUAL, 0, 2, 0),
+        _step(_EQUAL, 6, 1, 0),  # IPPROTO_TCP
         _step(_RETURN, _DENY),
         _step(_RETURN, _ALLOW),
     ]

@@ -19,10 +19,13 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from a3s_code.core.digest import args_digest
+from a3s_code.core.protected import PROTECTED_DIRECTORIES, PROTECTED_FILES
 from a3s_code.ports.process import Processes
-from a3s_code.ports.sandbox import Confined, Sandbox, SandboxPolicy, SandboxState
+from a3s_code.ports.sandbox import Confined, NetworkGrant, Sandbox, SandboxPolicy, SandboxState
 from a3s_code.ports.tool import ToolFailure
 from a3s_code.workspace.sandbox.bubblewrap import Bubblewrap
+from a3s_code.workspace.sandbox.grants import ENVIRONMENT, Grants, listening
 from a3s_code.workspace.sandbox.placeholders import placeholders
 from a3s_code.workspace.sandbox.policy import PolicyBuilder
 from a3s_code.workspace.sandbox.scratch import Scratch
@@ -112,6 +115,7 @@ class CommandSandbox:
         now_ns: Callable[[], int],
         call_host: Callable[..., Awaitable[Any]],
         in_thread: Callable[..., Awaitable[Any]],
+        grants: Grants | None = None,
     ) -> None:
         self._root = root
         self._choice = choice
@@ -119,6 +123,7 @@ class CommandSandbox:
         self._now_ns = now_ns
         self._call_host = call_host
         self._in_thread = in_thread
+        self._grants = grants or Grants(in_thread)
         self._found: SandboxState | None = None
         self._scratch: Scratch | None = None
         self._builder: PolicyBuilder | None = None
@@ -135,6 +140,29 @@ class CommandSandbox:
         if self._choice.host is not None:
             return SandboxState("process_host", self._choice.host)
         return self._found or (self._choice.native.known if self._choice.handle is None else None)
+
+    @property
+    def policy_digest(self) -> str:
+        choice = self._choice
+        return args_digest(
+            {
+                "sandbox": choice.host or (choice.handle.name if choice.handle is not None else "native"),
+                "workspace": self._root,
+                "writable": list(choice.writable),
+                "mask_workspace": choice.mask_workspace,
+                "protected": [*PROTECTED_DIRECTORIES, *PROTECTED_FILES],
+            }
+        )
+
+    def no_grants(self) -> str | None:
+        known = self.known
+        if known is None or known.kind != "native":
+            return known.reason if known else "the sandbox was not looked for"
+        return None if self._by_mounts else "only the sandbox of Linux mediates the network"
+
+    @property
+    def _by_mounts(self) -> bool:
+        return self._choice.handle is None and isinstance(self._choice.native.sandbox, Bubblewrap)
 
     async def state(self) -> SandboxState:
         if self._found is None:
@@ -167,17 +195,22 @@ class CommandSandbox:
 
     @contextlib.asynccontextmanager
     async def inside(
-        self, argv: Sequence[str], env: Mapping[str, str], extra: Mapping[str, str]
+        self, argv: Sequence[str], env: Mapping[str, str], extra: Mapping[str, str], grant: NetworkGrant | None = None
     ) -> AsyncIterator[Confined]:
         held = _Held()
         try:
-            confined = await self._in_thread(held.open, lambda stack: self._prepared(stack, argv, env, extra))
-            yield confined
+            async with self._grants.opened(grant) if grant is not None else contextlib.nullcontext() as door:
+                yield await self._in_thread(held.open, lambda stack: self._prepared(stack, argv, env, extra, door))
         finally:
             await self._in_thread(held.close)
 
     def _prepared(
-        self, stack: contextlib.ExitStack, argv: Sequence[str], env: Mapping[str, str], extra: Mapping[str, str]
+        self,
+        stack: contextlib.ExitStack,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        extra: Mapping[str, str],
+        door: int | None,
     ) -> Confined:
         if self._root == "/":
             raise _unavailable("the workspace is the whole file system")
@@ -185,7 +218,7 @@ class CommandSandbox:
             scratch, builder = self._own()
             mark = f"{scratch.state}/{next(self._numbers)}"
             stack.callback(_unlink, mark)
-            by_mounts = self._choice.handle is None and isinstance(self._choice.native.sandbox, Bubblewrap)
+            by_mounts = self._by_mounts
             if by_mounts:
                 stack.enter_context(placeholders(self._root, builder.protected()))
             policy = builder.build()
@@ -194,15 +227,25 @@ class CommandSandbox:
         words = [*set_inside(env, extra), *argv]
         if by_mounts:
             words = ["/bin/sh", "-c", _SUPERVISE, mark, *words]
+        if door is not None:
+            listener = listening(door, policy)
+            if listener is None:
+                raise _unavailable("a network grant needs a Python outside of what commands can write")
+            words = [*listener, *words]
         return Confined(
-            argv=self._command(words, policy),
-            env=launcher_environment(env, scratch),
+            argv=self._command(words, policy, granted=door is not None),
+            env=launcher_environment(env, scratch) | (ENVIRONMENT if door is not None else {}),
+            passed=() if door is None else (door,),
             ending=(lambda: _ending(mark)) if by_mounts else _done,
             supervised=by_mounts,
         )
 
-    def _command(self, argv: list[str], policy: SandboxPolicy) -> list[str]:
+    def _command(self, argv: list[str], policy: SandboxPolicy, *, granted: bool) -> list[str]:
         sandbox = self._choice.handle or self._choice.native.sandbox
+        if granted:
+            if not isinstance(sandbox, Bubblewrap):
+                raise _unavailable("it mediates no network")
+            return sandbox.granted(argv, policy)
         if sandbox is None:
             raise _unavailable("there is none")
         try:
