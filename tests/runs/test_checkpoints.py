@@ -330,3 +330,23 @@ async def test_a_recovery_without_a_checkpoint(agent: Agent, workspace: Path) ->
     await session.close_async()
     with pytest.raises(SessionClosed):
         await session.spawn_recovery_with_run_id_async("run-a", "run-b")
+
+
+async def test_a_run_that_was_given_up_goes_on_nowhere(agent: Agent, workspace: Path) -> None:
+    """A new prompt settles a run that was left open, and its checkpoint goes too."""
+    store = dead_node(workspace)
+    session = await kept(agent, workspace, store, "new", tools=[paying([])])
+    await session.send_async("something else")
+    assert await store.list_checkpoints() == []
+    await store.close()
+
+
+async def test_a_checkpoint_of_an_ended_run_is_deleted_by_a_resume(agent: Agent, workspace: Path) -> None:
+    """A checkpoint whose deletion failed is found out: the log says that the run has ended."""
+    store = Failing("delete_checkpoint")
+    session = await kept(agent, workspace, store, [call("ls", {})], "done", auto_save=False)
+    run_id = (await session.send_async("go")).run_id
+    assert [header.run_id for header in await store.list_checkpoints()] == [run_id]
+    store.methods = []
+    assert (await session.resume_run_async(run_id)).text == "done"
+    assert await store.list_checkpoints() == []

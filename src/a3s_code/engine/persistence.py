@@ -150,6 +150,14 @@ class Persistence:
         self._goes_on = tuple(dict.fromkeys(run_id for run_id in earlier if run_id is not None))
         self._checkpoints.update(self._goes_on)
 
+    def ended(self, run_id: str) -> None:
+        """Nobody may go on with this run any more: its checkpoint is deleted with those of the next run that ends."""
+        self._checkpoints.add(run_id)
+
+    async def forget(self, run_id: str) -> None:
+        """Deletes the checkpoint of a run that has ended. Raises what the store raises."""
+        await self.store.delete_checkpoint(run_id)
+
     async def rebuild(self, run_id: str) -> bool:
         """Has the log hold what the run's checkpoint holds (facts.md, *Resume*); ``False`` when there is none. A log
         that is as new or newer stays as it is."""

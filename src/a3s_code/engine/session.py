@@ -14,7 +14,7 @@ from typing import Final
 
 from a3s_code.core import project
 from a3s_code.core.content import Json, JsonObject
-from a3s_code.core.facts import ConfirmationAnswered, Fact, FactData, RunOpened
+from a3s_code.core.facts import ConfirmationAnswered, Fact, FactData, RunClosed, RunOpened
 from a3s_code.core.facts.runs import Cause
 from a3s_code.core.history import history
 from a3s_code.core.state import ClosedRun, View
@@ -334,3 +334,5 @@ class EngineSession:
     def _publish(self, fact: Fact, view: View) -> None:
         if self.active is not None and fact.run == self.active.id:
             self.active.on_fact(fact, view)
+        elif self.keeper is not None and isinstance(fact.data, RunClosed):
+            self.keeper.ended(fact.run)

@@ -44,9 +44,7 @@ def _replace(where: Disk, path: str, header: Header, lines: Sequence[bytes], *, 
         where.unlink(new)  # left by a process that was killed
     out = where.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
     try:
-        write_all(where, out, encode_header(header))
-        for line in lines:
-            write_all(where, out, line + b"\n")
+        write_all(where, out, encode_header(header) + b"".join(line + b"\n" for line in lines))
         where.fdatasync(out)
     finally:
         where.close(out)
