@@ -11,6 +11,8 @@ from runhelp import data, facts, log_bytes, make_agent, open_session, well_forme
 from savedhelp import REMOTE, Failing, kept, logs
 
 from a3s_code import Agent, FileSessionStore, HostEnvConfig, MemorySessionStore, SqliteSessionStore
+from a3s_code.core.documents import SessionSnapshot
+from a3s_code.engine import persistence
 from a3s_code.errors import CodeError, SessionBusy, SessionConfigurationError, StoreError
 from a3s_code.testing import ScriptedModel, call, calls, delay
 
@@ -214,6 +216,36 @@ async def test_a_failing_store_is_told_and_ends_nothing(agent: Agent, workspace:
     assert session.runs()[0]["status"] == "completed"
     with pytest.raises(StoreError, match=REMOTE):
         await session.save_async()
+
+
+class Silent(MemorySessionStore):
+    """A store that never answers a save."""
+
+    async def save_snapshot(self, snapshot: SessionSnapshot, epoch: int | None = None) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+
+async def test_a_store_that_hangs_is_given_up(agent: Agent, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A settled run is its caller's after a while, and the caller is told what was not kept."""
+    monkeypatch.setattr(persistence, "PATIENCE_S", 0.01)
+    session = await kept(agent, workspace, Silent(), "one")
+    events = [event async for event in await session.stream_async("go")]
+    told = {"what": "snapshot", "error": "TimeoutError: no answer within 0.01 s"}
+    assert (events[-2].payload, events[-1].text) == (told, "one")
+
+
+async def test_a_run_that_ends_by_a_fault_is_saved_too(agent: Agent, workspace: Path) -> None:
+    """The snapshot of a failed run says so, and its events end with the error."""
+    store = MemorySessionStore()
+    session = await kept(agent, workspace, store)
+    with pytest.raises(CodeError):
+        await session.send_async("go")
+    saved = await store.load_snapshot("s")
+    assert saved is not None
+    assert saved.runs[0]["status"] == "failed"
+    assert saved.runs[0]["events"] == session.run_events(str(session.runs()[0]["id"]))
+    assert await store.list_checkpoints() == []
 
 
 async def test_a_store_that_cannot_be_read_opens_no_session(agent: Agent, workspace: Path) -> None:

@@ -2,11 +2,12 @@
 
 One rule: a store that fails is told as ``persistence_failed`` and never ends a run; what would make two runs out of one
 (an admission) or lose facts (a resume) raises.
-Known weakness: a store that hangs keeps a settled run's caller waiting; a checkpoint's wait ends with an interrupt.
+Known weakness: a store that hangs is given up after a minute at each write, so long it holds up its run.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -31,6 +32,9 @@ from a3s_code.ports.log import Position
 _log = logging.getLogger("a3s_code")
 _TRIES: Final = 8
 """How often a store may ask for earlier facts before a checkpoint is given up."""
+
+PATIENCE_S = 60.0
+"""How long one write may take."""
 
 
 class Persistence:
@@ -188,7 +192,8 @@ class Persistence:
 
     async def settled(self, run: ActiveRun) -> None:
         """Once a run has settled, or is left parked."""
-        if run.outcome is None:
+        closed = run.view.closed
+        if closed is None or closed.run.id != run.id:
             if run.parked:
                 await self._tried(run, "checkpoint", self._append, run.id)
             return
@@ -205,12 +210,14 @@ class Persistence:
 
     async def _tried(self, run: ActiveRun, what: str, work: Callable[..., Awaitable[object]], *args: object) -> None:
         try:
-            await work(*args)
+            async with asyncio.timeout(PATIENCE_S):
+                await work(*args)
         except Exception as error:  # noqa: BLE001  the store may be a host's own, and no failure of it ends a run
             shown = self._parts.governance.loggable(error)
             _log.warning("session %s: its %s was not kept", self._parts.session_id, what, exc_info=shown)
             run.results_kept = True
-            run.emit(project.not_kept(what, f"{type(error).__name__}: {error}"))
+            why = f"no answer within {PATIENCE_S:g} s" if isinstance(error, TimeoutError) else str(error)
+            run.emit(project.not_kept(what, f"{type(error).__name__}: {why}"))
 
 
 def check(checkpoint: Checkpoint) -> None:
