@@ -19,6 +19,7 @@ from a3s_code.core.policy.verdict import (
     explain,
     explain_parts,
     hides,
+    is_open,
     path_specific_allow,
     strictest,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "explain",
     "explain_parts",
     "hides",
+    "is_open",
     "judge",
     "needs_sandbox",
     "path_specific_allow",

@@ -100,6 +100,15 @@ def explain_parts(
     return [_plain(policy, tool, subject) for subject in subjects(tool, args, resolve, policy.scope.root)]
 
 
+def is_open(policy: CompiledPolicy, tool: str) -> bool:
+    """Whether every call of ``tool`` is allowed without a look at its arguments: no rule concerns it."""
+    if not policy.enabled:
+        return True
+    rules = (*policy.deny, *policy.ask)
+    concerned = any(rule.names(tool) or rule.names("write") for rule in rules)
+    return not concerned and (policy.default == "allow" or tool in _ALWAYS_ALLOWED)
+
+
 def hides(policy: CompiledPolicy, path: str, real: str) -> bool:
     """Whether a deny or ask rule on this path keeps a file out of search results and ``git diff`` (§5.3)."""
     return policy.enabled and any(
