@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from a3s_code.api.policy import Judging
 from a3s_code.core.content import JsonObject
-from a3s_code.core.policy import PermissionPolicy, preset
-from a3s_code.core.policy.verdict import verdict_of
+from a3s_code.core.policy import PermissionPolicy, preset, verdict_of
 from a3s_code.workspace.local import LocalWorkspace
 
 RULES = st.lists(st.sampled_from(["read", "write(src/**)", "bash(git push*)", "search", "ed*", "mcp__*"]), max_size=2)
