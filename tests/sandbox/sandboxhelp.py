@@ -38,8 +38,8 @@ def in_sight(path: Path | str) -> bool:
 
 
 def place_in_sight() -> Path | None:
-    """A directory that commands see and tests may write to: the checkout, unless it lies below ``/tmp`` or where another
-    user can't go."""
+    """A directory that commands see and tests may write to: the checkout, unless it lies below ``/tmp`` or where
+    another user can't go."""
     places = (Path(__file__).parents[2], Path("/srv"), Path("/opt"), Path.home())
     seen = [place for place in places if in_sight(place) and os.access(place, os.W_OK)]
     return next((place for place in seen if all(map(is_passable, (place, *place.parents)))), next(iter(seen), None))

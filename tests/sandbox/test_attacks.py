@@ -7,13 +7,14 @@ import os
 import platform
 import shutil
 import socket
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sandboxhelp import CALLS, PATH, Shell, is_passable, missing, run
+from sandboxhelp import CALLS, PATH, Shell, missing, run
 
 from a3s_code.workspace.sandbox.bubblewrap import Bubblewrap, Variant
 
@@ -100,8 +101,9 @@ async def test_nothing_gets_through_as_an_ordinary_user(
     shutil.copy(Path(__file__).with_name("attacks.py"), shell.root / "attacks.py")
     before = everything_below(outside)
     for place in (tmp_path, *tmp_path.parents):
-        if not is_passable(place):
-            place.chmod(0o755)
+        if place == Path(tempfile.gettempdir()):
+            break
+        place.chmod(0o755)
     for place in (shell.root, *shell.root.rglob("*"), outside, *outside.rglob("*")):
         os.chown(place, 65534, 65534, follow_symlinks=False)
     root_variant, native._variant = native._variant, Variant(native._variant.binary, own_users=True)
