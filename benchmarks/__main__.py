@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import crowds, lengths, sends, startup, streams
+from benchmarks import crowds, governed, lengths, sends, startup, streams
 from benchmarks.figures import Figure, head
 from benchmarks.world import now, server
 
@@ -27,6 +27,7 @@ SCENARIOS: dict[str, Callable[[str, bool], Any]] = {
     "send": sends.one_send,
     "tools": sends.tool_rounds,
     "synced": sends.synced_rounds,
+    "governed": governed.figures_of,
     "stream": streams.figures_of,
     "crowd": crowds.two_hundred,
     "lag": crowds.loop_lag,
