@@ -12,6 +12,7 @@ from a3s_code.core.state import View
 from a3s_code.core.viewcodec import decode_view, encode_view
 from a3s_code.engine import writer
 from a3s_code.stores import factlog
+from a3s_code.system.clock import SystemClock
 from a3s_code.testing import ScriptedModel, call
 
 ACL = 'default_model = "offline/scout"'
@@ -88,3 +89,18 @@ def test_bytes_of_another_layout_are_no_view() -> None:
     """What doesn't decode is None, never half a view."""
     assert decode_view(b'{"seq": "x"}') is None
     assert decode_view(encode_view(View())) == View()
+
+
+async def test_a_record_tells_the_same_time_live_and_from_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run began when its first fact says so, however long the record was there before it."""
+    times = iter(range(1_700_000_000_000, 1_700_000_100_000, 7))
+    monkeypatch.setattr(SystemClock, "now_ms", lambda self: next(times))
+    async with await Agent.create_async(ACL) as agent:
+        session = await agent.session_async(tmp_path, session_id="s", llm_client=ScriptedModel(["hi"]))
+        await session.send_async("go")
+        live = session.runs()[0]["created_ms"]
+        await session.close_async()
+        again = await agent.session_async(tmp_path, session_id="s", llm_client=ScriptedModel([]))
+        assert again.runs()[0]["created_ms"] == live

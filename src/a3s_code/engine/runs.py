@@ -77,7 +77,7 @@ class RunBook:
     def observe(self, fact: Fact, view: View) -> None:
         """Takes in one fact; seeing a fact again changes nothing."""
         if isinstance(fact.data, RunOpened):
-            self.open(fact.data, fact.ts, view)
+            self.open(fact.data, fact.ts, view).created_ms = fact.ts  # a live record was made just before its fact
             return
         record = self._records.get(fact.run)
         if record is None or record.ended_ms is not None:
