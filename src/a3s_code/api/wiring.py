@@ -172,6 +172,7 @@ def _client(providers: Providers, provider: ProviderConfig, model: ModelConfig) 
         api_key=provider.key,
         headers=provider.header_values(),
         model=model.id,
+        text_tool_calls=model.text_tool_calls,
     )
 
 

@@ -100,6 +100,7 @@ def _model(label: str, section: Section) -> ModelConfig:
         id=label,
         name=section.text("name") or label,
         tool_call=section.flag("tool_call"),
+        text_tool_calls=section.flag("text_tool_calls"),
         limit=_limit(limit),
         cost=_cost(cost),
     )

@@ -43,7 +43,8 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class ModelConfig(msgspec.Struct, frozen=True):
-    """``id`` is the block's label and what the provider is asked for; ``name`` is for people (the id by default)."""
+    """``id`` is the block's label and what the provider is asked for; ``name`` is for people (the id by default).
+    ``text_tool_calls``: calls that the model writes as text are taken for calls (cases.md A26)."""
 
     LABEL: ClassVar[str] = "id"
     id: str = ""
@@ -51,6 +52,7 @@ class ModelConfig(msgspec.Struct, frozen=True):
     tool_call: bool = True
     limit: Limit = Limit()
     cost: Cost = Cost()
+    text_tool_calls: bool = False
 
 
 class ProviderConfig(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from a3s_code.errors import ConfigError
 from a3s_code.ports.model import Model
 from a3s_code.providers.client import HttpModel
 from a3s_code.providers.http import HttpTransport
+from a3s_code.providers.textcalls import TextCallsModel
 
 _ANTHROPIC: Final = frozenset({"anthropic", "claude"})
 _BASE_URLS: Final = {
@@ -83,10 +84,12 @@ class Providers:
         headers: Mapping[str, str],
         model: str,
         images: bool = True,
+        text_tool_calls: bool = False,
     ) -> Model:
-        """As ``make_client``; ``aclose`` of such a client leaves the shared connections open. Clients keep nothing of
-        a conversation, so the next session of the same settings gets the same one."""
-        settings = (family, base_url, api_key, headers, model, images)
+        """As ``make_client``, or with ``text_tool_calls`` one that finds calls in the text; ``aclose`` of such a client
+        leaves the shared connections open. Clients keep nothing of a conversation, so the next session of the same
+        settings gets the same one."""
+        settings = (family, base_url, api_key, headers, model, images, text_tool_calls)
         latest = self._latest
         if latest is None or latest[0] != settings:
             client = make_client(
@@ -98,6 +101,8 @@ class Providers:
                 images=images,
                 transport=self._transports.setdefault((family, base_url), HttpTransport()),
             )
+            if text_tool_calls:
+                client = TextCallsModel(client)
             latest = self._latest = (settings, client)
         return latest[1]
 
