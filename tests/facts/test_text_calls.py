@@ -155,6 +155,8 @@ def test_quoted_markup_is_never_a_call(form: str) -> None:
         f"~~~\n```\n{markup}\n~~~\n",
         f"````\n```\n{markup}\n```\n{markup}\n````",
         f"- ```\n\n  x\n\n{markup}\n```",
+        f"```\nx ```\n{markup}\n```",
+        f"- ```\n\n~~~\n\n~~~\n\n{markup}\n```",
         f"    ```\n{markup}\n    ```",
         f"Write `{line}` to read.",
         f"Write ``\n{markup}`` to read.",
