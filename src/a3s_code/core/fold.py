@@ -214,7 +214,7 @@ def _compaction(view: View, fact: Fact, done: CompactionDone) -> Changes:
 
 def _run_opened(view: View, fact: Fact, opened: RunOpened) -> Changes:
     """A run that goes on from another keeps its open calls, what it said and used, and whether it is hidden."""
-    run = RunState(opened.run, opened.cause, opened.context, opened.side, opened.resumes, view.prompt, fact.ts)
+    run = RunState(opened.run, opened.cause, opened.context, opened.side, opened.resumes, view.prompt)
     earlier = view.run or (view.closed.run if view.closed else None)
     if opened.resumes is None:
         changes = _turn_ended(view, fact)

@@ -52,7 +52,6 @@ class RunState(msgspec.Struct, frozen=True):
     side: bool = False
     resumes: str | None = None
     prompt: str = ""
-    opened_ms: int = 0
     steps: int = 0
     tool_calls: int = 0
     questions: int = 0
