@@ -37,7 +37,7 @@ CALLS: list[tuple[str, JsonObject]] = [
 @given(POLICIES, st.sampled_from(CALLS), st.booleans())
 def test_both_ways_decide_the_same(policy: PermissionPolicy, call: tuple[str, JsonObject], sandboxed: bool) -> None:
     """Whatever the rules, skipping them is only done where they could not matter."""
-    judging = Judging(policy, LocalWorkspace(str(Path.cwd())), lambda: sandboxed)
+    judging = Judging(policy, LocalWorkspace(str(Path.cwd())), sandboxed=sandboxed)
     tool, args = call
     expected = verdict_of(tool, judging.explain(tool, args)).decision
     assert [judging.verdict(tool, args).decision for _ in range(2)] == [expected, expected]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from a3s_code.core import policy as core
@@ -80,7 +80,7 @@ def explain_parts(
 def _judging(policy: core.PermissionPolicy, workspace: str | os.PathLike[str] | None, *, sandboxed: bool) -> Judging:
     place = None if workspace is None else LocalWorkspace(os.fspath(workspace))
     try:
-        return Judging(policy, place, lambda: sandboxed)
+        return Judging(policy, place, sandboxed=sandboxed)
     except core.PolicyError as error:
         raise SessionConfigurationError(f"permission_policy: {error}") from None
 
@@ -88,12 +88,11 @@ def _judging(policy: core.PermissionPolicy, workspace: str | os.PathLike[str] | 
 class Judging:
     """A compiled policy over a workspace. Raises ``PolicyError`` for a rule that can't be used.
 
-    ``sandboxed`` is asked at each ``bash`` call of a policy that wants one.
+    With ``sandboxed=False`` the preset ``workspace`` asks about every ``bash`` call: what a host is told where no
+    sandbox works. In a session the tool's own escalation asks then, or the command is refused (tools.md §3.7).
     """
 
-    def __init__(
-        self, policy: core.PermissionPolicy, workspace: Workspace | None, sandboxed: Callable[[], bool]
-    ) -> None:
+    def __init__(self, policy: core.PermissionPolicy, workspace: Workspace | None, *, sandboxed: bool = True) -> None:
         root = None if workspace is None else workspace.root
         self._policy = core.compile_policy(policy, core.Scope(root, FOLDS_CASE))
         self._resolve = None if workspace is None else _resolver(workspace)
@@ -106,7 +105,7 @@ class Judging:
 
     def parts(self, tool: str, args: Mapping[str, object]) -> list[Explained]:
         found = core.explain_parts(self._policy, tool, args, SHELL, self._resolve)
-        if self._needs_sandbox and tool == "bash" and not self._sandboxed():
+        if self._needs_sandbox and tool == "bash" and not self._sandboxed:
             return [_unconfined(each) if each.decision == "allow" else each for each in found]
         return found
 
