@@ -104,7 +104,7 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
     client = options.llm_client or _client(shared.providers, provider, model)
     specs = tools.specs()
     hooks = _hooks(shared, options)
-    judging = Judging(options.permissions(), place, _commands_ask_themselves)
+    judging = Judging(options.permissions(), place)
     log = FileFactLog(place.root, session_id, created_ms=env.now_ms(), syncer=SYNCER, durability=options.log_durability)
     store = store_of(shared.config, shared.store, options)
     parts = Parts(
@@ -148,12 +148,6 @@ def fork_log(engine: EngineSession, session_id: str, at_seq: int | None) -> None
         copy_log(parts.log.path, target, at_seq, session_id, parts.env.now_ms())
 
 
-def _commands_ask_themselves() -> bool:
-    """The preset ``workspace`` allows ``bash`` in a sandbox. Where none works the tool's own escalation asks, or the
-    command is refused (tools.md §3.7); a host that chose to run commands without one has decided already."""
-    return True
-
-
 def _model(config: CodeConfig, name: str | None, options: SessionOptions) -> tuple[ProviderConfig, ModelConfig]:
     if options.llm_client is not None and (name is None or config.model_fault(name) is not None):
         return ProviderConfig("custom"), ModelConfig(name or "custom", "custom")
@@ -179,6 +173,7 @@ def _client(providers: Providers, provider: ProviderConfig, model: ModelConfig) 
 def _model_settings(options: SessionOptions, model: ModelConfig) -> ModelSettings:
     return ModelSettings(
         name=model.id,
+        tools=model.tool_call,
         attempts=options.circuit_breaker_threshold,
         timeout_ms=options.llm_api_timeout_ms,
         temperature=options.temperature,
@@ -298,6 +293,8 @@ def _not_yet(config: CodeConfig, options: SessionOptions) -> list[str]:
         "mcp_servers": bool(config.mcp_servers),
         "queue": config.queue is not None,
         "search": config.search is not None,
+        "auto_delegation": config.auto_delegation.enabled is True,
+        "completion_gate 'require'": config.completion_gate == "require",
         "planning_mode 'enabled'": options.plans(),
     }
     return [f"{name} has no effect in this version" for name, given in asked.items() if given]

@@ -30,6 +30,7 @@ from a3s_code.errors import BudgetExhausted, CodeError, LlmError
 from a3s_code.ports.model import ModelDelta, ModelRequest
 from a3s_code.ports.tasks import breathe
 
+NO_TOOLS = "This model is declared without tools (tool_call = false): answer in text"
 CLIENTS_FIRST_MS = 1000
 BREATHE_EVERY = 16
 """Deltas that may come in one piece before readers and other sessions have their turn; about 0.1 ms."""
@@ -82,7 +83,7 @@ def request_for(run: ActiveRun, step: Infer) -> ModelRequest:
         model=settings.name,
         messages=view.messages,
         system=parts.system(),
-        tools=parts.toolbox.specs() if step.tools else (),
+        tools=parts.toolbox.specs() if step.tools and settings.tools else (),
         temperature=settings.temperature,
         max_output_tokens=settings.max_output_tokens,
         timeout_ms=settings.timeout_ms,
@@ -191,6 +192,8 @@ async def _all_judged(run: ActiveRun, step: Infer, calls: tuple[Call, ...]) -> t
 
 async def _judged(run: ActiveRun, step: Infer, call: Call) -> Call:
     """The call with the verdict on what the model sent."""
+    if not run.parts.model_settings.tools:
+        return replace(call, verdict=Verdict("deny", NO_TOOLS, "unavailable"))
     if not step.tools:
         return replace(call, verdict=Verdict("deny", ROUNDS_USED_UP, "limit_exceeded"))
     registered = run.parts.toolbox.get(call.name)

@@ -51,7 +51,10 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class ModelSettings(msgspec.Struct, frozen=True):
+    """``tools`` is false for a model that is declared to call none (``tool_call = false``): it is offered none."""
+
     name: str
+    tools: bool = True
     attempts: int = 3
     timeout_ms: int = 120_000
     temperature: float | None = None
