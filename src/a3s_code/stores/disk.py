@@ -7,6 +7,7 @@ Known weakness: POSIX only (``flock``); on systems without ``fdatasync`` the dea
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import stat
@@ -114,6 +115,17 @@ def write_all(disk: Disk, fd: int, data: bytes) -> None:
     written = disk.write(fd, data)
     if written != len(data):
         raise OSError(f"only {written} of {len(data)} bytes could be written: is the disk full?")
+
+
+def sync_directory(disk: Disk, path: str) -> None:
+    fd = disk.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        disk.fdatasync(fd)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # some file systems have no sync for directories
+            raise
+    finally:
+        disk.close(fd)
 
 
 def make_private_directory(disk: Disk, path: str, changed: list[str]) -> None:

@@ -18,7 +18,7 @@ from a3s_code.core.codec import DamagedLine, Header, Line, decode_header, decode
 from a3s_code.errors import StoreError
 from a3s_code.ports.log import Position
 from a3s_code.stores.appender import failed
-from a3s_code.stores.disk import Disk, disk, write_all
+from a3s_code.stores.disk import Disk, disk, sync_directory, write_all
 from a3s_code.stores.lock import leave, open_locked
 from a3s_code.stores.scan import START, Scan, next_free, raw_lines, refuse_break
 
@@ -174,7 +174,7 @@ def _replace(where: Disk, fd: int, report: Report) -> None:
     where.link(path, kept_as)  # both names stand for the old file until the next line, so no moment is without a log
     where.rename(new, path)
     report.kept_as = kept_as
-    _sync_directory(where, os.path.dirname(path))
+    sync_directory(where, os.path.dirname(path))
 
 
 def _copy_whole(where: Disk, fd: int, out: int, report: Report) -> None:
@@ -208,7 +208,7 @@ def copy_log(source: str, target: str, at_seq: int | None, session_id: str, crea
     try:
         position = _copy(where, source, part, at_seq, session_id, created_ms)
         where.rename(part, target)
-        _sync_directory(where, os.path.dirname(target))
+        sync_directory(where, os.path.dirname(target))
     except BaseException as error:
         for path in (part, target):
             with contextlib.suppress(OSError):
@@ -236,11 +236,3 @@ def _copy(where: Disk, source: str, part: str, at_seq: int | None, session_id: s
     finally:
         where.close(out)
     return position
-
-
-def _sync_directory(where: Disk, path: str) -> None:
-    fd = where.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        where.fdatasync(fd)
-    finally:
-        where.close(fd)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from a3s_code.core.codec import Header, encode_header
 from a3s_code.stores.appender import failed
-from a3s_code.stores.disk import Disk, disk, make_private_directory, write_all
+from a3s_code.stores.disk import Disk, disk, make_private_directory, sync_directory, write_all
 from a3s_code.stores.lock import leave, open_locked
 from a3s_code.stores.scan import next_free
 
@@ -29,7 +29,7 @@ def replace_log(path: str, header: Header, lines: Sequence[bytes]) -> str | None
         try:
             kept_as = _replace(where, path, header, lines, was_empty=where.stat(fd).st_size == 0)
             for directory in (os.path.dirname(path), *entries):
-                _sync(where, directory)
+                sync_directory(where, directory)
         finally:
             leave(where, fd, holder)
             where.close(fd)
@@ -53,11 +53,3 @@ def _replace(where: Disk, path: str, header: Header, lines: Sequence[bytes], *, 
         where.link(path, kept_as)
     where.rename(new, path)
     return kept_as
-
-
-def _sync(where: Disk, path: str) -> None:
-    fd = where.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        where.fdatasync(fd)
-    finally:
-        where.close(fd)

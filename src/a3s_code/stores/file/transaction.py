@@ -9,7 +9,6 @@ again.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from typing import Final
 from a3s_code.core.branches import StoredFact
 from a3s_code.core.documents import SessionEntry, entry_of
 from a3s_code.errors import StoreError
-from a3s_code.stores.disk import Disk, write_all
+from a3s_code.stores.disk import Disk, sync_directory, write_all
 from a3s_code.stores.file.cipher import Cipher, Plain
 from a3s_code.stores.file.facts import FactFiles
 from a3s_code.stores.file.names import Layout, key_of
@@ -76,13 +75,13 @@ class FileTransaction(OneByOne):
             self._disk.close(fd)
         self._disk.rename(part, path)
         if not about.renewal:
-            self._sync_directory(os.path.dirname(path))
+            sync_directory(self._disk, os.path.dirname(path))
 
     async def delete(self, kind: Kind, key: str, session_id: str = "") -> bool:
         path = self._layout.document(kind, key)
         gone = self._unlink(path)
         if gone:
-            self._sync_directory(os.path.dirname(path))
+            sync_directory(self._disk, os.path.dirname(path))
         if session_id:
             self._unlink(self._layout.mark(kind, key, session_id))
             with contextlib.suppress(OSError):  # other marks are there, or none ever was
@@ -131,7 +130,7 @@ class FileTransaction(OneByOne):
             self._make(directory)
         self._facts.append(self._disk, path, rows)
         if new:
-            self._sync_directory(directory)
+            sync_directory(self._disk, directory)
 
     async def delete_facts(self, session_id: str) -> bool:
         path = self._layout.facts(session_id)
@@ -202,12 +201,12 @@ class FileTransaction(OneByOne):
         self._make(parent)
         with contextlib.suppress(FileExistsError):  # somebody else made it just now
             self._disk.mkdir(directory, 0o700)
-        self._sync_directory(parent)
+        sync_directory(self._disk, parent)
 
     def _touch(self, path: str) -> None:
         if self._disk.look(path) is None:
             self._disk.close(self._open(path, os.O_WRONLY | os.O_CREAT))
-            self._sync_directory(os.path.dirname(path))
+            sync_directory(self._disk, os.path.dirname(path))
 
     def _unlink(self, path: str) -> bool:
         try:
@@ -221,16 +220,6 @@ class FileTransaction(OneByOne):
             return os.listdir(directory)
         except FileNotFoundError:
             return []
-
-    def _sync_directory(self, path: str) -> None:
-        fd = self._disk.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            self._disk.fdatasync(fd)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # some file systems have no sync for directories
-                raise
-        finally:
-            self._disk.close(fd)
 
     def _place(self, path: str) -> str:
         """What a sealed file is bound to: its own directory and name."""
