@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from a3s_code.core.policy import PermissionPolicy, Scope, Shell, compile_policy, explain
+from a3s_code.core.policy import PermissionPolicy, Scope, compile_policy
 from a3s_code.core.policy.subjects import Resolve
+from a3s_code.core.policy.verdict import Shell, explain
 from a3s_code.tools.shell import BashGrammar
 
 SHELL = Shell(BashGrammar().parse)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from a3s_code import Agent, PermissionPolicy, SessionConfigurationError
-from a3s_code.api.policy import explain_call
+from a3s_code.api.judge import explain_call
 from a3s_code.core.content import ToolMessage
 from a3s_code.core.policy import preset
 from a3s_code.testing import ScriptedModel, calls

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from judging import SHELL, decision
 
 from a3s_code.core.content import ALLOW, Decision
-from a3s_code.core.policy import PermissionPolicy, PolicyError, Scope, compile_policy, explain, judge, preset
+from a3s_code.core.policy import PermissionPolicy, PolicyError, Scope, compile_policy, preset
+from a3s_code.core.policy.verdict import explain, judge
 
 LISTS: list[Decision] = ["deny", "ask", "allow"]
 

@@ -7,7 +7,8 @@ from judging import SHELL, decision
 from lines import COVERED, DENIED, REFUSED, SAFE, UNCOVERED, lines
 from table import A, B
 
-from a3s_code.core.policy import PermissionPolicy, compile_policy, explain
+from a3s_code.core.policy import PermissionPolicy, compile_policy
+from a3s_code.core.policy.verdict import explain
 
 
 @pytest.mark.parametrize("line", lines(DENIED))

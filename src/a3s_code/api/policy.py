@@ -1,7 +1,8 @@
-"""The permission policy of a session (tools.md §5). In: a policy, a workspace. Out: verdicts, and explanations.
+"""The permission policy of a session (tools.md §5). In: a policy, a workspace. Out: verdicts on calls.
 
-One rule: what ``explain`` says is what a session would decide, made by the same code.
-Known weakness: the names of links are looked up in the calling thread, some microseconds for a path.
+One rule: a policy is compiled when the session is made; what judges calls (``api.judge``, which knows the shell) is
+loaded by the first call that a rule may concern.
+Known weakness: that first call waits some 10 ms for it.
 """
 
 from __future__ import annotations
@@ -9,24 +10,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from a3s_code.core import policy as core
 from a3s_code.core.content import ALLOW, JsonObject, Verdict
-from a3s_code.core.policy.permission import verdict_of
-from a3s_code.core.policy.rules import normal_path
-from a3s_code.core.policy.subjects import Resolve, Subject
-from a3s_code.core.policy.verdict import Explained
-from a3s_code.errors import SessionConfigurationError
-from a3s_code.ports.shell import Shell as ShellParser
-from a3s_code.ports.tool import ToolFailure
 from a3s_code.ports.workspace import Workspace
-from a3s_code.tools.shell import BashGrammar
-from a3s_code.workspace.local import LocalWorkspace
 
-_GRAMMAR: Final[ShellParser] = BashGrammar()
-SHELL: Final = core.Shell(_GRAMMAR.parse)
-"""One for the process: its sessions share what they know of the lines seen last."""
+if TYPE_CHECKING:
+    from a3s_code.api.judge import Judge
+
 FOLDS_CASE: Final = sys.platform in ("darwin", "win32")
 
 
@@ -43,99 +36,42 @@ class PermissionPolicy(core.PermissionPolicy):
         workspace: str | os.PathLike[str] | None = None,
     ) -> JsonObject:
         """``{"decision", "list", "rule", "subject"}`` of a call, without running anything; see ``explain_call``."""
+        from a3s_code.api.judge import explain_call  # loaded when something is judged
+
         return explain_call(self, tool, args or {}, workspace)
 
 
-def explain_call(
-    policy: core.PermissionPolicy,
-    tool: str,
-    args: Mapping[str, object],
-    workspace: str | os.PathLike[str] | None = None,
-    *,
-    sandboxed: bool = True,
-) -> JsonObject:
-    """The decision on a call and what led to it, without running anything.
-
-    ``list`` is ``deny``, ``ask``, ``allow``, ``default`` or ``disabled``; ``subject`` is what the rule was matched
-    with; ``part`` is there for ``bash`` and names the part of the line that led to the decision. With ``workspace``
-    links are resolved and absolute paths known. ``sandboxed`` says that commands run in a sandbox, which the preset
-    ``workspace`` asks for. Raises ``SessionConfigurationError`` for a rule that can't be used.
-    """
-    return _judging(policy, workspace, sandboxed=sandboxed).explain(tool, args).as_json()
-
-
-def explain_parts(
-    policy: core.PermissionPolicy,
-    tool: str,
-    args: Mapping[str, object],
-    workspace: str | os.PathLike[str] | None = None,
-    *,
-    sandboxed: bool = True,
-) -> list[JsonObject]:
-    """The same of each part of a call, of which the strictest decides; ``possible`` marks a rule that matches only for
-    some value of what a shell line leaves open."""
-    return [part.as_json() for part in _judging(policy, workspace, sandboxed=sandboxed).parts(tool, args)]
-
-
-def _judging(policy: core.PermissionPolicy, workspace: str | os.PathLike[str] | None, *, sandboxed: bool) -> Judging:
-    place = None if workspace is None else LocalWorkspace(os.fspath(workspace))
-    try:
-        return Judging(policy, place, sandboxed=sandboxed)
-    except core.PolicyError as error:
-        raise SessionConfigurationError(f"permission_policy: {error}") from None
+def compiled_for(policy: core.PermissionPolicy, workspace: Workspace | None) -> core.CompiledPolicy:
+    """Raises ``PolicyError`` for a rule that can't be used."""
+    return core.compile_policy(policy, core.Scope(None if workspace is None else workspace.root, FOLDS_CASE))
 
 
 class Judging:
-    """A compiled policy over a workspace. Raises ``PolicyError`` for a rule that can't be used.
+    """A session's policy over its workspace. Raises ``PolicyError`` for a rule that can't be used."""
 
-    With ``sandboxed=False`` the preset ``workspace`` asks about every ``bash`` call: what a host is told where no
-    sandbox works. In a session the tool's own escalation asks then, or the command is refused (tools.md §3.7).
-    """
-
-    def __init__(self, policy: core.PermissionPolicy, workspace: Workspace | None, *, sandboxed: bool = True) -> None:
-        root = None if workspace is None else workspace.root
-        self._policy = core.compile_policy(policy, core.Scope(root, FOLDS_CASE))
-        self._resolve = None if workspace is None else _resolver(workspace)
+    def __init__(self, policy: core.PermissionPolicy, workspace: Workspace) -> None:
+        self._policy = compiled_for(policy, workspace)
+        self._workspace = workspace
         self._needs_sandbox = core.needs_sandbox(policy)
-        self._sandboxed = sandboxed
         self._open: dict[str, bool] = {}
 
-    def explain(self, tool: str, args: Mapping[str, object]) -> Explained:
-        return core.strictest(self.parts(tool, args))
+    @cached_property
+    def _judge(self) -> Judge:
+        from a3s_code.api.judge import Judge  # loaded when something is judged
 
-    def parts(self, tool: str, args: Mapping[str, object]) -> list[Explained]:
-        found = core.explain_parts(self._policy, tool, args, SHELL, self._resolve)
-        if self._needs_sandbox and tool == "bash" and not self._sandboxed:
-            return [_unconfined(each) if each.decision == "allow" else each for each in found]
-        return found
+        return Judge(self._policy, self._needs_sandbox, self._workspace)
 
     def verdict(self, tool: str, args: JsonObject) -> Verdict:
         open_to_all = self._open.get(tool)
         if open_to_all is None:
             bound = self._needs_sandbox and tool == "bash"
             open_to_all = self._open[tool] = not bound and core.is_open(self._policy, tool)
-        return ALLOW if open_to_all else verdict_of(tool, self.explain(tool, args))
+        return ALLOW if open_to_all else self._judge.verdict(tool, args)
 
     def hides(self, path: str, real: str) -> bool:
         """Whether a rule on ``read`` keeps this file out of search results and ``git diff`` (§5.3)."""
-        return core.hides(self._policy, path, real)
+        return self._judge.hides(path, real)
 
     def vouches(self, tool: str, path: str, real: str) -> bool:
         """Whether an allow rule names just this path of a call of ``tool`` (§4.5)."""
-        names = tuple(dict.fromkeys((normal_path(path, None), normal_path(real, None))))
-        return core.path_specific_allow(self._policy, tool, Subject("path", names, every=True))
-
-
-def _unconfined(found: Explained) -> Explained:
-    return Explained("ask", "default", None, found.subject, found.part)
-
-
-def _resolver(workspace: Workspace) -> Resolve:
-    def resolve(path: str) -> tuple[str, str] | None:
-        try:
-            place = workspace.locate(path)
-        except ToolFailure:
-            return None
-        return place.path, place.real
-
-    return resolve
+        return self._judge.vouches(tool, path, real)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
-from a3s_code.api.policy import explain_parts
+from a3s_code.api.judge import explain_parts
 from a3s_code.api.session import Session
 from a3s_code.cli.asked import parts_table, what_would_run, why
 from a3s_code.cli.governed import Governed

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from a3s_code.api.confine import host_by_variable
-from a3s_code.api.policy import explain_call, explain_parts
+from a3s_code.api.judge import explain_call, explain_parts
 from a3s_code.cli.asked import parts_table, rule_words, visible_line
 from a3s_code.cli.governed import policy_of
 from a3s_code.cli.setup import workspace_of

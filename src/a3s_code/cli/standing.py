@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from a3s_code.api.policy import explain_parts
+from a3s_code.api.judge import explain_parts
 from a3s_code.core.content import Json
 from a3s_code.core.policy import PermissionPolicy
 from a3s_code.core.protected import is_credential, is_protected

@@ -1,4 +1,4 @@
-"""Permission policies (tools.md §5). In: what a host wrote. Out: compiled rules, and verdicts on calls.
+"""Permission policies (tools.md §5). In: what a host wrote. Out: compiled rules.
 
 One rule: every text of a policy is understood when it is compiled, or the compilation fails.
 Known weakness: deny lists alone are no sandbox: a program may do in another way what one of its names is denied.
@@ -6,18 +6,17 @@ Known weakness: deny lists alone are no sandbox: a program may do in another way
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from a3s_code.core.content import ALLOW, Verdict
+from a3s_code.core.content import Decision
 from a3s_code.core.policy.rules import PolicyError, Rule, Scope
-from a3s_code.core.policy.subjects import Resolve
-from a3s_code.core.policy.verdict import CompiledPolicy, Explained, Shell, explain
 
 NO_SCOPE: Final = Scope()
-SUBJECT_LIMIT: Final = 1000
+ALWAYS_ALLOWED: Final = frozenset({"batch", "update_plan", "ask_user", "search_skills"})
+"""Tools that no default stops."""
 
 
 class PermissionPolicy(msgspec.Struct):
@@ -33,6 +32,15 @@ class PermissionPolicy(msgspec.Struct):
     enabled: bool = True
 
 
+class CompiledPolicy(msgspec.Struct, frozen=True):
+    deny: tuple[Rule, ...]
+    ask: tuple[Rule, ...]
+    allow: tuple[Rule, ...]
+    default: Decision
+    enabled: bool
+    scope: Scope
+
+
 def compile_policy(policy: PermissionPolicy, scope: Scope = NO_SCOPE) -> CompiledPolicy:
     """Raises ``PolicyError`` for a rule that can't be used."""
     return CompiledPolicy(
@@ -45,33 +53,13 @@ def compile_policy(policy: PermissionPolicy, scope: Scope = NO_SCOPE) -> Compile
     )
 
 
-def judge(
-    policy: CompiledPolicy,
-    tool: str,
-    args: Mapping[str, object],
-    shell: Shell,
-    resolve: Resolve | None = None,
-) -> Verdict:
-    """The verdict on a call; a refusal's reason is what the model is told."""
-    return verdict_of(tool, explain(policy, tool, args, shell, resolve))
-
-
-def verdict_of(tool: str, found: Explained) -> Verdict:
-    if found.decision == "allow":
-        return ALLOW
-    shown = f"{tool}({_short(found.subject)})"
-    because = (found.list, found.rule, found.subject[:SUBJECT_LIMIT])
-    if found.decision == "ask":
-        could = "could match" if found.possible else "matches"
-        reason = f"{shown} {could} {found.list} rule '{found.rule}'" if found.rule else f"no rule decides about {shown}"
-        return Verdict("ask", reason, "", *because)
-    why = f"{shown} matches deny rule '{found.rule}'" if found.rule else f"{shown}: no rule allows it"
-    return Verdict("deny", f"Permission denied: {why}", "permission_denied", *because)
-
-
-def _short(subject: str) -> str:
-    one_line = " ".join(subject.split())
-    return one_line if len(one_line) <= 200 else f"{one_line[:197]}..."
+def is_open(policy: CompiledPolicy, tool: str) -> bool:
+    """Whether every call of ``tool`` is allowed without a look at its arguments: no rule concerns it."""
+    if not policy.enabled:
+        return True
+    rules = (*policy.deny, *policy.ask)
+    concerned = any(rule.names(tool) or rule.names("write") for rule in rules)
+    return not concerned and (policy.default == "allow" or tool in ALWAYS_ALLOWED)
 
 
 READ_ONLY: Final = (

@@ -10,20 +10,19 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
-import msgspec
-
-from a3s_code.core.content import Decision, JsonObject
+from a3s_code.core.content import ALLOW, Decision, JsonObject, Verdict
 from a3s_code.core.policy import match
 from a3s_code.core.policy.line import Parse
 from a3s_code.core.policy.match import Cover, Match, Places
-from a3s_code.core.policy.rules import Rule, Scope
+from a3s_code.core.policy.permission import ALWAYS_ALLOWED, CompiledPolicy
+from a3s_code.core.policy.rules import Rule
 from a3s_code.core.policy.shell import Analysed, Part, Target, analyse
 from a3s_code.core.policy.subjects import WRITERS, Resolve, Subject, path_subject, subjects
 from a3s_code.core.policy.wrappers import HARMLESS
 
 ListName = Literal["deny", "ask", "allow", "default", "disabled"]
-_ALWAYS_ALLOWED: Final = frozenset({"batch", "update_plan", "ask_user", "search_skills"})
 _STRICTNESS: Final[dict[Decision, int]] = {"allow": 0, "ask": 1, "deny": 2}
+SUBJECT_LIMIT: Final = 1000
 _CACHED: Final = 512
 _CACHED_LENGTH: Final = 8192
 
@@ -53,15 +52,6 @@ class Explained(NamedTuple):
         return found | ({"possible": True} if self.possible else {})
 
 
-class CompiledPolicy(msgspec.Struct, frozen=True):
-    deny: tuple[Rule, ...]
-    ask: tuple[Rule, ...]
-    allow: tuple[Rule, ...]
-    default: Decision
-    enabled: bool
-    scope: Scope
-
-
 class Shell:
     """A parser with the lines it saw last: the same command is judged several times."""
 
@@ -71,6 +61,35 @@ class Shell:
 
     def analysed(self, text: str) -> Analysed:
         return self._analyse(text) if len(text) <= _CACHED_LENGTH else analyse(text, self._parse)
+
+
+def judge(
+    policy: CompiledPolicy,
+    tool: str,
+    args: Mapping[str, object],
+    shell: Shell,
+    resolve: Resolve | None = None,
+) -> Verdict:
+    """The verdict on a call; a refusal's reason is what the model is told."""
+    return verdict_of(tool, explain(policy, tool, args, shell, resolve))
+
+
+def verdict_of(tool: str, found: Explained) -> Verdict:
+    if found.decision == "allow":
+        return ALLOW
+    shown = f"{tool}({_short(found.subject)})"
+    because = (found.list, found.rule, found.subject[:SUBJECT_LIMIT])
+    if found.decision == "ask":
+        could = "could match" if found.possible else "matches"
+        reason = f"{shown} {could} {found.list} rule '{found.rule}'" if found.rule else f"no rule decides about {shown}"
+        return Verdict("ask", reason, "", *because)
+    why = f"{shown} matches deny rule '{found.rule}'" if found.rule else f"{shown}: no rule allows it"
+    return Verdict("deny", f"Permission denied: {why}", "permission_denied", *because)
+
+
+def _short(subject: str) -> str:
+    one_line = " ".join(subject.split())
+    return one_line if len(one_line) <= 200 else f"{one_line[:197]}..."
 
 
 def explain(
@@ -100,15 +119,6 @@ def explain_parts(
     return [_plain(policy, tool, subject) for subject in subjects(tool, args, resolve, policy.scope.root)]
 
 
-def is_open(policy: CompiledPolicy, tool: str) -> bool:
-    """Whether every call of ``tool`` is allowed without a look at its arguments: no rule concerns it."""
-    if not policy.enabled:
-        return True
-    rules = (*policy.deny, *policy.ask)
-    concerned = any(rule.names(tool) or rule.names("write") for rule in rules)
-    return not concerned and (policy.default == "allow" or tool in _ALWAYS_ALLOWED)
-
-
 def hides(policy: CompiledPolicy, path: str, real: str) -> bool:
     """Whether a deny or ask rule on this path keeps a file out of search results and ``git diff`` (§5.3)."""
     return policy.enabled and any(
@@ -132,7 +142,7 @@ def _plain(policy: CompiledPolicy, tool: str, subject: Subject) -> Explained:
     for rule in policy.allow:
         if rule.names(tool) and _allows(rule, subject):
             return Explained("allow", "allow", rule.text, subject.names[0])
-    default = "allow" if tool in _ALWAYS_ALLOWED else policy.default
+    default = "allow" if tool in ALWAYS_ALLOWED else policy.default
     return Explained(default, "default", None, subject.names[0])
 
 
