@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import crowds, governed, lengths, sends, startup, streams
+from benchmarks import crowds, governed, kept, lengths, saves, sends, startup, streams
 from benchmarks.figures import Figure, head
 from benchmarks.world import now, server
 
@@ -34,6 +34,12 @@ SCENARIOS: dict[str, Callable[[str, bool], Any]] = {
     "turns": lengths.late_turns,
     "open": lengths.opening,
     "long": lengths.long_session,
+    "checkpoint": kept.checkpoints,
+    "lease": kept.leases,
+    "list": kept.listings,
+    "snapshot": saves.snapshots,
+    "stored": saves.rounds_with_store,
+    "settle": saves.settling,
 }
 
 

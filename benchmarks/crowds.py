@@ -53,17 +53,17 @@ async def loop_lag(address: str, quick: bool) -> list[Figure]:
             agent(address, script(10 if quick else 40, delay_ms=DELAY_MS)) as workers,
         ):
             lags: list[float] = []
-            probe = asyncio.create_task(_probe(lags))
+            watching = asyncio.create_task(probe(lags))
             work = [_read_stream(await session(talkers, root)) for _ in range(SESSIONS)]
             work += [_send(await session(workers, root, tools=tools)) for _ in range(50)]
             await asyncio.gather(*work)
-            probe.cancel()
+            watching.cancel()
     lags.sort()
     at = lags[int(len(lags) * 0.99)] * SCALE["ms"]
     return [Figure("loop lag, 99 %: 200 stream, 50 run tools", at, "ms", 20, note=f"worst {lags[-1] * 1e3:.0f} ms")]
 
 
-async def _probe(lags: list[float]) -> None:
+async def probe(lags: list[float]) -> None:
     while True:
         began = now()
         await asyncio.sleep(PROBE_S)

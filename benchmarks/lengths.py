@@ -113,7 +113,7 @@ def _write_log(path: Path, count: int) -> int:
     before = ""
     with path.open("wb") as file:
         file.write(encode_header(Header("long", "long", 0)))
-        for seq, (run, data) in zip(range(1, count + 1), _story(), strict=False):
+        for seq, (run, data) in zip(range(1, count + 1), story(), strict=False):
             line, before = encode(
                 Fact(seq, f"id{seq}", 1_700_000_000_000 + seq, run, KIND_OF[type(data)], data), before
             )
@@ -121,7 +121,7 @@ def _write_log(path: Path, count: int) -> int:
         return file.tell()
 
 
-def _story() -> Iterator[tuple[str, FactData]]:
+def story() -> Iterator[tuple[str, FactData]]:
     """Runs of one tool round each, and a compaction every so often."""
     seq = 0
     number = 0
