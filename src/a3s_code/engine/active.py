@@ -151,7 +151,7 @@ class ActiveRun:
             if text:
                 self.emit(output_delta(call.id, call.name, text))
 
-        output = OutputStream(emit_output, self._loop, self._sanitizer)
+        output = OutputStream(emit_output, self._loop, self._sanitizer, together=self.parts.env.fixed)
 
         invocation = Invocation(call.id, call.name, call.args, "agent", self.id, self.token, output.add)
         invocation.flush = output.end

@@ -117,6 +117,7 @@ class Firing:
             timestamp_ms=parts.env.now_ms(),
             labels=self._labels,
             trace=self._trace,
+            timed=not parts.env.fixed,
             run_id=run_id or None,
             turn_id=self.turn_of(run_id) if run_id else None,
             patience_ms=LAST_PATIENCE_MS if token.is_cancelled() or self._token.is_cancelled() else None,

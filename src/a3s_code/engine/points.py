@@ -97,7 +97,7 @@ class Generation:
         if not self._open or not run.firing.wants("generate_end"):
             return
         self._open = False
-        duration = round((run.parts.clock.monotonic() - self._since) * 1000)
+        duration = 0 if run.parts.env.fixed else round((run.parts.clock.monotonic() - self._since) * 1000)
         payload: JsonObject = {
             "model": self._request.model,
             "purpose": "turn",

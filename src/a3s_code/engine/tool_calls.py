@@ -104,6 +104,9 @@ def _started(run: ActiveRun, invocation: Invocation) -> ToolStarted:
 async def record(run: ActiveRun, invocation: Invocation, finished: Finished) -> None:
     """The result fact of a call that the kernel had in hand."""
     output = finished.output
+    host = invocation.tool is not None and invocation.tool.host
+    invocation.flush(None if host else output.output)  # a program's two pipes are read in any order
+    run.kernel.told(invocation)
     refs = await _kept(run, output.attachments) if output.attachments else ()
     run.append(
         ToolResulted(

@@ -66,7 +66,7 @@ class HookRunner:
             if not wanted:
                 continue
             if hook.config.background and hook.handler is not None:
-                self._background.later(hook, about, copied_object(payload))
+                self._background.later(hook, _placed(hook, about), copied_object(payload))
             elif await self._observe(hook, about, payload) == "skip":
                 return
 
@@ -100,18 +100,8 @@ class HookRunner:
             outcome = "timeout"
             raise Failed(str(error)) from None
         finally:
-            about.trace(
-                {
-                    "type": "hook",
-                    "run_id": about.run_id or "",
-                    "name": hook.name,
-                    "event": hook.event,
-                    "outcome": outcome,
-                    "started_ms": about.timestamp_ms,
-                    "took_ms": round((self._clock.monotonic() - started) * 1000),
-                    **about.labels,
-                }
-            )
+            took = round((self._clock.monotonic() - started) * 1000) if about.timed else 0
+            about.trace(_line(hook, about, outcome, took))
         return answer
 
     async def _call(self, hook: Hook, about: About, payload: JsonObject) -> Answer:
@@ -122,6 +112,26 @@ class HookRunner:
         args = (envelope(hook.event, about, payload),) if hook.takes_event else ()
         returned = await self._callbacks.call_within(limit_ms / 1000, hook.handler, *args)
         return parsed(returned, hook.event)
+
+
+def _placed(hook: Hook, about: About) -> About:
+    """The same, with a line in the trace where the event happened, whenever the hook is called and fills it in."""
+    line = _line(hook, about, "waiting", 0)
+    about.trace(line)
+    return replace(about, trace=line.update)
+
+
+def _line(hook: Hook, about: About, outcome: str, took_ms: int) -> JsonObject:
+    return {
+        "type": "hook",
+        "run_id": about.run_id or "",
+        "name": hook.name,
+        "event": hook.event,
+        "outcome": outcome,
+        "started_ms": about.timestamp_ms,
+        "took_ms": took_ms,
+        **about.labels,
+    }
 
 
 def envelope(event: str, about: About, payload: JsonObject) -> dict[str, Any]:

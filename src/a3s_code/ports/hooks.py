@@ -16,7 +16,7 @@ from a3s_code.core.content import Json, JsonObject
 
 class About(msgspec.Struct, frozen=True):
     """Where an event happens. ``root`` is the workspace's path, ``trace`` takes a line about every hook that was
-    called; ``patience_ms`` shortens the hooks' own timeouts."""
+    called, with the time that it took if this is ``timed``; ``patience_ms`` shortens the hooks' own timeouts."""
 
     session_id: str
     root: str
@@ -28,6 +28,7 @@ class About(msgspec.Struct, frozen=True):
     parent_session_id: str | None = None
     skill: str | None = None
     patience_ms: int | None = None
+    timed: bool = True
 
 
 class Denied(msgspec.Struct, frozen=True):

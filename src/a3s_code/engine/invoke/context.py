@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any
 
 from a3s_code.core.content import Json, Verdict
@@ -35,7 +36,7 @@ def context_of(
         emit=_silent if invoke is None else inv.emit,
         invoke=invoke or _not_now,
         clock=parts.clock,
-        new_id=parts.env.new_id,
+        new_id=partial(inv.new_id, parts.env),
         sandbox=parts.sandbox,
         approved=inv.approved or _approved_always(inv, parts),
         approved_scope=inv.scope if inv.approved else None,

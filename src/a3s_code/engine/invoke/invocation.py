@@ -6,7 +6,8 @@ Known weakness: none known.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TypeAlias
 
 import msgspec
@@ -14,6 +15,7 @@ import msgspec
 from a3s_code.core.content import JsonObject
 from a3s_code.core.project import Event
 from a3s_code.engine.token import CancelToken
+from a3s_code.ports.clock import HostEnv
 from a3s_code.ports.tool import Origin, ToolContext, ToolOutput
 from a3s_code.ports.toolbox import RegisteredTool
 
@@ -24,18 +26,18 @@ def unheard(event: Event) -> None:
     """Where the events of a call go that no run has: a host's direct call has no stream."""
 
 
-def nothing_held() -> None:
+def nothing_held(said: str | None = None) -> None:
     """What lets go of held-back output where none is held back."""
 
 
 class Invocation(msgspec.Struct, eq=False):
     """``stack`` names the invocations it is nested in, outermost first; ``emit`` puts output on the event stream,
-    ``flush`` lets go what waits there.
+    ``flush`` lets go what waits there, or says something in its place.
     ``limit_ms`` is what led to ``deadline``, for the message when it passes. ``outer`` made this call; ``context`` is
     what its tool got once it runs; ``waiting`` counts the calls inside it that wait for a person; ``approved`` says
     that somebody answered an ask about this call with yes, ``scope`` what the ask said it was for, ``consulted`` that a
     hook was asked about it; ``instead`` is what a host's helper does in the tool's place, under the tool's name and
-    rules."""
+    rules; ``numbers`` count the ids made inside the call, ``lines`` are its part of the trace so far."""
 
     id: str
     name: str
@@ -55,9 +57,21 @@ class Invocation(msgspec.Struct, eq=False):
     waiting: int = 0
     approved: bool = False
     scope: str | None = None
-    flush: Callable[[], None] = nothing_held
+    flush: Callable[[str | None], None] = nothing_held
     consulted: bool = False
     instead: Instead | None = None
+    numbers: Iterator[int] = msgspec.field(default_factory=lambda: count(1))
+    lines: list[JsonObject] = msgspec.field(default_factory=list)
+
+    def new_id(self, env: HostEnv) -> str:
+        """An id for something inside this call. Where ids are fixed each call counts its own: calls side by side would
+        draw from one count in any order."""
+        return f"{self.id}-{next(self.numbers)}" if env.fixed else env.new_id()
+
+    @property
+    def outermost(self) -> Invocation:
+        """The call that this one is nested in, or itself."""
+        return self if self.outer is None else self.outer.outermost
 
     @property
     def registered(self) -> RegisteredTool:

@@ -51,9 +51,18 @@ class Kernel:
         """All steps, for calls that leave no facts: those of hosts and nested ones."""
         refusal = await self.admit(inv)
         finished = refusal if refusal is not None else await self.execute(inv)
+        if inv.outer is None:
+            self.told(inv)
         if self.firing.wants("post_tool_use"):
             await hooked.after_call(inv, finished, self.firing)
         return finished
+
+    def told(self, inv: Invocation) -> None:
+        """Puts what is known of the call, and of those inside it, into the trace: for one of the model when its result
+        is recorded, so that the trace has the order of the log."""
+        for line in inv.lines:
+            self._trace(line)
+        inv.lines.clear()
 
     async def admit(self, inv: Invocation) -> Finished | None:
         """The steps before the call; a refusal has had no effect. The model's calls come here when hooks and policy
@@ -127,7 +136,6 @@ class Kernel:
         try:
             output = await execute(inv, self._context(inv, started), self._parts)
         finally:
-            inv.flush()
             self.active.pop(inv.id, None)
             if not self.active:
                 self._idle.set()
@@ -145,7 +153,7 @@ class Kernel:
     async def _finished(self, inv: Invocation, output: ToolOutput, took_ms: int) -> Finished:
         output, whole = await self.results.settle(inv.name, output)
         finished = Finished(output, took_ms, whole)
-        self._trace(self._traced(inv, finished))
+        inv.outermost.lines.append(self._traced(inv, finished))
         return finished
 
     def _traced(self, inv: Invocation, finished: Finished) -> JsonObject:
@@ -181,7 +189,7 @@ class Kernel:
 
     async def _nested(self, outer: Invocation, name: str, args: JsonObject) -> ToolResult:
         inv = Invocation(
-            id=self._parts.env.new_id(),
+            id=outer.new_id(self._parts.env),
             name=name,
             args=args,
             origin="nested",
