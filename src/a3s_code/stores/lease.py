@@ -32,6 +32,12 @@ def is_dead(holder: str) -> bool:
     return _started(pid) != parts[2]
 
 
+def holder_words(holder: str) -> str:
+    """A holder for a person; a name that ``holder_name`` didn't make is left as it is."""
+    parts = holder.split("/", 3)
+    return f"process {parts[1]} on {parts[0].partition('+')[0]}" if len(parts) == 4 else holder
+
+
 @functools.cache
 def _machine() -> str:
     """The host, its boot and the process table that ids count in."""

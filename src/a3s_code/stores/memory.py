@@ -16,7 +16,7 @@ from a3s_code.core.branches import StoredFact
 from a3s_code.core.documents import SessionEntry, digest_of
 from a3s_code.ports.store import StoreCapabilities, StoreEvent
 from a3s_code.stores.rules import RuledStore
-from a3s_code.stores.transaction import About, Kind, OneByOne, Rule, run_through
+from a3s_code.stores.transaction import About, Kind, Name, OneByOne, Rule, run_through
 from a3s_code.stores.watching import Journal
 
 T = TypeVar("T")
@@ -106,6 +106,12 @@ class _Memory(OneByOne):
         ]
 
     async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
+    async def names(self, kind: Kind) -> list[Name]:
+        return [Name(key, f"memory ({kind} {key!r})", key) for found, key in sorted(self._documents) if found == kind]
+
+    async def named(self, kind: Kind, name: str) -> bytes | None:
+        return await self.get(kind, name)
+
         page: list[SessionEntry] = []
         for key in self._sessions[bisect.bisect_right(self._sessions, after) if after is not None else 0 :]:
             data, about = self._documents["session", key]

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from a3s_code.core.branches import StoredFact
 from a3s_code.core.documents import SessionEntry, digest_of
 from a3s_code.errors import StoreError
-from a3s_code.stores.transaction import About, Kind
+from a3s_code.stores.transaction import About, Kind, Name
 from a3s_code.stores.watching import KEPT
 
 VERSION: Final = 1
@@ -77,6 +77,7 @@ class Tables:
         self.of_session = (
             f"SELECT data FROM {schema}.documents WHERE kind = $1 AND ($2::text IS NULL OR session_id = $2)"
         )
+        self.names = f"SELECT key FROM {schema}.documents WHERE kind = $1 ORDER BY key"
         self.page = (
             f"SELECT key, tenant_id, saved_ms, digest FROM {schema}.documents WHERE kind = 'session' "
             "AND ($1::text IS NULL OR tenant_id = $1) AND ($2::text IS NULL OR key > $2) ORDER BY key LIMIT $3"
@@ -108,11 +109,11 @@ class Tables:
 
     async def prepare(self, connection: Connection, lock: int) -> None:
         """Makes the tables unless they are there. ``StoreError`` (``SERIALIZATION_ERROR``) for newer ones."""
-        version = await self._version(connection)
+        version = await self.version(connection)
         if version is None:
             async with connection.transaction():
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", lock)
-                version = await self._version(connection)
+                version = await self.version(connection)
                 if version is None:
                     if not await connection.fetchval(
                         "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", self.schema
@@ -126,7 +127,8 @@ class Tables:
                 "SERIALIZATION_ERROR",
             )
 
-    async def _version(self, connection: Connection) -> int | None:
+    async def version(self, connection: Connection) -> int | None:
+        """Of the tables that are there; ``None`` when there are none."""
         if not await connection.fetchval(_THERE, self.schema):
             return None
         number: int = await connection.fetchval(f"SELECT max(number) FROM {self.schema}.version")
@@ -164,6 +166,13 @@ class PostgresTransaction:
 
     async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
         return [SessionEntry(*row) for row in await self._connection.fetch(self._sql.page, tenant_id, after, limit)]
+
+    async def names(self, kind: Kind) -> list[Name]:
+        keys = [row[0] for row in await self._connection.fetch(self._sql.names, kind)]
+        return [Name(key, f"{self._sql.schema}.documents ({kind} {key!r})", key) for key in keys]
+
+    async def named(self, kind: Kind, name: str) -> bytes | None:
+        return await self.get(kind, name)
 
     async def sums_at(self, session_id: str, seq: int) -> list[str]:
         return [row[0] for row in await self._connection.fetch(self._sql.sums_at, session_id, seq)]

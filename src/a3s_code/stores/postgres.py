@@ -61,6 +61,11 @@ class PostgresSessionStore(RuledStore):
     def capabilities(self) -> StoreCapabilities:
         return _CAPABILITIES
 
+    async def schema_version(self) -> int | None:
+        """Of the tables that are there, ``None`` before there are any; makes nothing."""
+        async with self._server.alone() as connection:
+            return await self._server.tables.version(connection)
+
     async def close(self) -> None:
         """Closes the connections of this event loop; those of another one end with it."""
         await self._server.close()
@@ -105,6 +110,13 @@ class _Server:
         """One of its own, for a watcher, with the tables there."""
         with _told():
             await self._pool()
+        async with self.alone() as connection:
+            yield connection
+
+    @contextlib.asynccontextmanager
+    async def alone(self) -> AsyncGenerator[Connection, None]:
+        """A connection that no pool has, to whatever is there."""
+        with _told():
             connection = await _driver().connect(self._dsn, server_settings=_SETTINGS)
             try:
                 yield connection

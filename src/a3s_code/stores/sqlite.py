@@ -13,6 +13,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from a3s_code.core.branches import StoredFact
@@ -21,7 +22,7 @@ from a3s_code.errors import SessionConfigurationError, StoreError
 from a3s_code.ports.store import StoreCapabilities, StoreEvent
 from a3s_code.stores.rules import RuledStore
 from a3s_code.stores.threads import Threads
-from a3s_code.stores.transaction import About, Kind, OneByOne, Rule, run_through
+from a3s_code.stores.transaction import About, Kind, Name, OneByOne, Rule, run_through
 from a3s_code.stores.watching import KEPT, Bell, cursor_number
 
 T = TypeVar("T")
@@ -68,6 +69,10 @@ class SqliteSessionStore(RuledStore):
         return _CAPABILITIES
 
     async def close(self) -> None:
+    async def schema_version(self) -> int | None:
+        """Of the tables that are there, ``None`` before there are any; makes nothing."""
+        return await self._database.version()
+
         await self._database.close()
 
     def __repr__(self) -> str:
@@ -130,7 +135,7 @@ class _Database:
         with self._used() as connection:
             connection.execute(begin)
             try:
-                result = run_through(rule(_Transaction(connection, locks)))
+                result = run_through(rule(_Transaction(connection, locks, self.path)))
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
@@ -175,6 +180,19 @@ class _Database:
         return connection
 
     def _close(self) -> None:
+    async def version(self) -> int | None:
+        return await self._reader.run(self._version)
+
+    def _version(self) -> int | None:
+        if not os.path.exists(self.path):
+            return None
+        try:
+            connection = sqlite3.connect(f"{Path(self.path).as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS)
+            with contextlib.closing(connection):
+                return connection.execute("PRAGMA user_version").fetchone()[0] or None
+        except sqlite3.Error as error:
+            raise StoreError(f"{self.path}: the session store can't use it: {error}") from error
+
         connection: sqlite3.Connection | None = getattr(self._mine, "connection", None)
         if connection is not None:
             del self._mine.connection
@@ -184,9 +202,10 @@ class _Database:
 class _Transaction(OneByOne):
     """Blocks: everything here runs in a worker thread."""
 
-    def __init__(self, connection: sqlite3.Connection, locks: Sequence[str]) -> None:
+    def __init__(self, connection: sqlite3.Connection, locks: Sequence[str], path: str) -> None:
         self.locked = frozenset(locks)
         self._run = connection.execute
+        self._path = path
         self._run_many = connection.executemany
 
     async def now_ms(self) -> int:
@@ -214,6 +233,13 @@ class _Transaction(OneByOne):
         return [bytes(data) for (data,) in found]
 
     async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
+    async def names(self, kind: Kind) -> list[Name]:
+        found = self._run("SELECT key FROM documents WHERE kind = ? ORDER BY key", (kind,))
+        return [Name(key, f"{self._path} ({kind} {key!r})", key) for (key,) in found]
+
+    async def named(self, kind: Kind, name: str) -> bytes | None:
+        return await self.get(kind, name)
+
         found = self._run(
             "SELECT key, tenant_id, saved_ms, digest FROM documents WHERE kind = 'session' "
             "AND (?1 IS NULL OR tenant_id = ?1) AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3",

@@ -27,6 +27,15 @@ class About(msgspec.Struct, frozen=True):
     renewal: bool = False
 
 
+class Name(msgspec.Struct, frozen=True):
+    """What a backend calls a document: ``text`` for itself, ``where`` (a file, a row) for a person. ``key`` is the
+    document's id as far as its name tells."""
+
+    text: str
+    where: str
+    key: str | None
+
+
 class Transaction(Protocol):
     """Of a backend whose methods block, none of these suspends: ``run_through`` runs them in a thread.
 
@@ -53,6 +62,12 @@ class Transaction(Protocol):
 
     async def of_session(self, kind: Kind, session_id: str | None) -> list[bytes]:
         """The documents of ``checkpoint`` or ``run`` that belong to a session (``None``: all)."""
+
+    async def names(self, kind: Kind) -> list[Name]:
+        """Of all documents of a kind, also of those that can't be read."""
+
+    async def named(self, kind: Kind, name: str) -> bytes | None:
+        """The document that ``names`` calls so."""
 
     async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]: ...
 

@@ -54,6 +54,10 @@ class FileSessionStore(RuledStore):
             shared_across_nodes=True,
         )
 
+    async def schema_version(self) -> int | None:
+        """Of the directories that are there, ``None`` before there are any; makes nothing."""
+        return await self._files.off_loop(self._files.version)
+
     async def close(self) -> None:
         await self._files.threads.close()
 
@@ -77,6 +81,9 @@ class _Files:
 
     async def off_loop(self, work: Callable[..., T], *args: Any) -> T:
         return await self.threads.run(work, *args)
+
+    def version(self) -> int | None:
+        return None if disk().look(self._layout.root) is None else 1
 
     def _blocking(self, locks: Sequence[str], rule: Rule[T], if_free: bool) -> T:
         transaction = FileTransaction(disk(), self._layout, self._cipher, self._facts)

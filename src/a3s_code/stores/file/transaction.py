@@ -21,7 +21,7 @@ from a3s_code.stores.disk import Disk, sync_directory, write_all
 from a3s_code.stores.file.cipher import Cipher, Plain
 from a3s_code.stores.file.facts import FactFiles
 from a3s_code.stores.file.names import Layout, key_of
-from a3s_code.stores.transaction import About, Kind, OneByOne
+from a3s_code.stores.transaction import About, Kind, Name, OneByOne
 
 _PATIENCE: Final = 30.0
 """Seconds to wait for a lock: a process that was stopped while it wrote has it until it goes on or ends."""
@@ -102,6 +102,14 @@ class FileTransaction(OneByOne):
         page: list[SessionEntry] = []
         for key, name in sorted(self._sessions()):
             if after is not None and key <= after:
+    async def names(self, kind: Kind) -> list[Name]:
+        directory = self._layout.directory(kind)
+        names = sorted(name for name in self._names(directory) if name.endswith(".json"))
+        return [Name(each, os.path.join(directory, each), key_of(each.removesuffix(".json"))) for each in names]
+
+    async def named(self, kind: Kind, name: str) -> bytes | None:
+        return self._read(os.path.join(self._layout.directory(kind), name))
+
                 continue
             entry = self._entry(name)
             if entry is None or entry.session_id != key:
