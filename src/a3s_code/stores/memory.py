@@ -105,13 +105,13 @@ class _Memory(OneByOne):
             if found == kind and session_id in (None, about.session_id)
         ]
 
-    async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
     async def names(self, kind: Kind) -> list[Name]:
         return [Name(key, f"memory ({kind} {key!r})", key) for found, key in sorted(self._documents) if found == kind]
 
     async def named(self, kind: Kind, name: str) -> bytes | None:
         return await self.get(kind, name)
 
+    async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
         page: list[SessionEntry] = []
         for key in self._sessions[bisect.bisect_right(self._sessions, after) if after is not None else 0 :]:
             data, about = self._documents["session", key]

@@ -164,15 +164,15 @@ class PostgresTransaction:
     async def of_session(self, kind: Kind, session_id: str | None) -> list[bytes]:
         return [row[0] for row in await self._connection.fetch(self._sql.of_session, kind, session_id)]
 
-    async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
-        return [SessionEntry(*row) for row in await self._connection.fetch(self._sql.page, tenant_id, after, limit)]
-
     async def names(self, kind: Kind) -> list[Name]:
         keys = [row[0] for row in await self._connection.fetch(self._sql.names, kind)]
         return [Name(key, f"{self._sql.schema}.documents ({kind} {key!r})", key) for key in keys]
 
     async def named(self, kind: Kind, name: str) -> bytes | None:
         return await self.get(kind, name)
+
+    async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
+        return [SessionEntry(*row) for row in await self._connection.fetch(self._sql.page, tenant_id, after, limit)]
 
     async def sums_at(self, session_id: str, seq: int) -> list[str]:
         return [row[0] for row in await self._connection.fetch(self._sql.sums_at, session_id, seq)]

@@ -68,11 +68,11 @@ class SqliteSessionStore(RuledStore):
     def capabilities(self) -> StoreCapabilities:
         return _CAPABILITIES
 
-    async def close(self) -> None:
     async def schema_version(self) -> int | None:
         """Of the tables that are there, ``None`` before there are any; makes nothing."""
         return await self._database.version()
 
+    async def close(self) -> None:
         await self._database.close()
 
     def __repr__(self) -> str:
@@ -179,7 +179,6 @@ class _Database:
             raise
         return connection
 
-    def _close(self) -> None:
     async def version(self) -> int | None:
         return await self._reader.run(self._version)
 
@@ -193,6 +192,7 @@ class _Database:
         except sqlite3.Error as error:
             raise StoreError(f"{self.path}: the session store can't use it: {error}") from error
 
+    def _close(self) -> None:
         connection: sqlite3.Connection | None = getattr(self._mine, "connection", None)
         if connection is not None:
             del self._mine.connection
@@ -204,8 +204,8 @@ class _Transaction(OneByOne):
 
     def __init__(self, connection: sqlite3.Connection, locks: Sequence[str], path: str) -> None:
         self.locked = frozenset(locks)
-        self._run = connection.execute
         self._path = path
+        self._run = connection.execute
         self._run_many = connection.executemany
 
     async def now_ms(self) -> int:
@@ -232,7 +232,6 @@ class _Transaction(OneByOne):
         )
         return [bytes(data) for (data,) in found]
 
-    async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
     async def names(self, kind: Kind) -> list[Name]:
         found = self._run("SELECT key FROM documents WHERE kind = ? ORDER BY key", (kind,))
         return [Name(key, f"{self._path} ({kind} {key!r})", key) for (key,) in found]
@@ -240,6 +239,7 @@ class _Transaction(OneByOne):
     async def named(self, kind: Kind, name: str) -> bytes | None:
         return await self.get(kind, name)
 
+    async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
         found = self._run(
             "SELECT key, tenant_id, saved_ms, digest FROM documents WHERE kind = 'session' "
             "AND (?1 IS NULL OR tenant_id = ?1) AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3",

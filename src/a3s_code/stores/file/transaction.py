@@ -98,10 +98,6 @@ class FileTransaction(OneByOne):
         found = [self._read(os.path.join(directory, name)) for name in sorted(names)]
         return [data for data in found if data is not None]
 
-    async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
-        page: list[SessionEntry] = []
-        for key, name in sorted(self._sessions()):
-            if after is not None and key <= after:
     async def names(self, kind: Kind) -> list[Name]:
         directory = self._layout.directory(kind)
         names = sorted(name for name in self._names(directory) if name.endswith(".json"))
@@ -110,6 +106,10 @@ class FileTransaction(OneByOne):
     async def named(self, kind: Kind, name: str) -> bytes | None:
         return self._read(os.path.join(self._layout.directory(kind), name))
 
+    async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
+        page: list[SessionEntry] = []
+        for key, name in sorted(self._sessions()):
+            if after is not None and key <= after:
                 continue
             entry = self._entry(name)
             if entry is None or entry.session_id != key:
