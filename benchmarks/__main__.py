@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks import crowds, governed, kept, lengths, saves, sends, startup, streams
+from benchmarks import crowds, elsewhere, governed, kept, lengths, saves, sends, startup, streams
 from benchmarks.figures import Figure, head
 from benchmarks.world import now, server
 
@@ -38,6 +38,7 @@ SCENARIOS: dict[str, Callable[[str, bool], Any]] = {
     "lease": kept.leases,
     "list": kept.listings,
     "snapshot": saves.snapshots,
+    "elsewhere": elsewhere.figures_of,
     "stored": saves.rounds_with_store,
     "settle": saves.settling,
 }

@@ -53,7 +53,7 @@ async def _checkpoint_at(place: Place, mark: int, count: int) -> Figure:
         before = await _written(place.bare)
         ours.append(await _timed(store.append_checkpoint(run_id, header, [raw], lease.epoch)))
         between = await _written(place.bare)
-        floor.append(await _bare(place.bare, [(run_id, raw + encoded(header))]))
+        floor.append(await bare_write(place.bare, [(run_id, raw + encoded(header))]))
         bytes_ours += between - before
         bytes_bare += await _written(place.bare) - between
     await store.close()
@@ -93,7 +93,7 @@ async def leases(address: str, quick: bool) -> list[Figure]:
                 began = now()
                 held.append(await store.acquire_lease(f"s{number}", "bench", TTL_MS))
                 ours.append(now() - began)
-                floor.append(await _bare(place.bare, _rows(held[-1:])))
+                floor.append(await bare_write(place.bare, _rows(held[-1:])))
             found.append(beside(f"a lease acquired, {place.name}", ours, floor))
             for count in (1, 100, 1_000):
                 ours, floor = await _taking_turns(
@@ -128,7 +128,7 @@ async def listings(address: str, quick: bool) -> list[Figure]:
             await asyncio.gather(*(_save(store, name, saving) for name in _names(count)))
             each = (now() - began) / count
             data = encoded(SessionSnapshot(session_id="session-00000", labels={"tenant_id": "a"}))
-            floor = [await _bare(place.bare, [(name, data)]) for name in _names(count)]
+            floor = [await bare_write(place.bare, [(name, data)]) for name in _names(count)]
             found.append(beside(f"{count:,} sessions saved, 50 at a time, each, {place.name}", [each], floor))
             ours, floor = [], []
             for _ in range(5 if quick else 20):
@@ -167,11 +167,11 @@ async def _taking_turns(
     took, floor = [], []
     for _ in range(count):
         took.append(await _timed(ours()))
-        floor.append(await _bare(bare, rows, synced=synced))
+        floor.append(await bare_write(bare, rows, synced=synced))
     return took, floor
 
 
-async def _bare(bare: Bare | None, rows: Rows, *, synced: bool = True) -> float:
+async def bare_write(bare: Bare | None, rows: Rows, *, synced: bool = True) -> float:
     return 0.0 if bare is None else await _timed(bare.write(rows, synced=synced))
 
 

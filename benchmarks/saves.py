@@ -16,7 +16,7 @@ from a3s_code.core.documents import encode
 from benchmarks.backends import Place, places
 from benchmarks.crowds import probe
 from benchmarks.figures import SCALE, Figure
-from benchmarks.kept import beside
+from benchmarks.kept import bare_write, beside
 from benchmarks.lengths import Answering
 from benchmarks.sends import ROUNDS
 from benchmarks.server import script
@@ -59,10 +59,7 @@ async def _snapshot(place: Place, store: SessionStore, one: Session, turns: int,
         ours.append(now() - began)
         on_loop.append(time.thread_time() - used)
         watching.cancel()
-        began = now()
-        if place.bare is not None:
-            await place.bare.write([(one.session_id, data)])
-        floor.append(now() - began)
+        floor.append(await bare_write(place.bare, [(one.session_id, data)]))
     took, used = (statistics.median(times) * SCALE["ms"] for times in (ours, on_loop))
     worst = max(lags, default=0) * SCALE["ms"]
     note = f"{len(data) / 1e3:.0f} KB; {used:.2f} ms on the loop, {took - used:.2f} off it; loop late {worst:.1f} ms"
