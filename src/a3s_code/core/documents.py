@@ -70,12 +70,14 @@ class SessionSnapshot(Document, frozen=True, kw_only=True):
 
 
 class SessionEntry(msgspec.Struct, frozen=True):
-    """What a listing says of a session."""
+    """What a listing says of a session. ``stored_bytes`` is the size of all that ``delete_session`` would take: the
+    documents and facts before any compression, perhaps with what a store adds to each."""
 
     session_id: str
     tenant_id: str | None
     saved_ms: int
     digest: str
+    stored_bytes: int
 
 
 class CheckpointHeader(Document, frozen=True, kw_only=True):
@@ -215,12 +217,12 @@ def decode(kind: type[D], data: bytes, where: str) -> D:
 
 
 def entry_of(data: bytes) -> SessionEntry | None:
-    """What a listing says of a snapshot, read without the rest; ``None`` when it can't be read."""
+    """What a listing says of a session that has only this snapshot; ``None`` when it can't be read."""
     try:
         read = _read_listed(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return SessionEntry(read.session_id, read.labels.get("tenant_id"), read.saved_ms, digest_of(data))
+    return SessionEntry(read.session_id, read.labels.get("tenant_id"), read.saved_ms, digest_of(data), len(data))
 
 
 def checked_id(value: str, what: str) -> str:

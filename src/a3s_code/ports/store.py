@@ -77,7 +77,8 @@ class SessionStore(Protocol):
     async def list_sessions(
         self, tenant_id: str | None = None, after: str | None = None, limit: int = 100
     ) -> list[SessionEntry]:
-        """Sessions that have a snapshot, by id in the order of code points, from behind ``after``."""
+        """Sessions that have a snapshot, by id in the order of code points, from behind ``after``, which may be gone.
+        No document is read for ``stored_bytes`` alone."""
 
     async def append_checkpoint(
         self, run_id: str, header: CheckpointHeader, facts: Sequence[bytes], epoch: Epoch = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -113,10 +114,15 @@ class _Memory(OneByOne):
 
     async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
         page: list[SessionEntry] = []
+        sizes: Counter[str] = Counter()
+        for (kind, _), (data, about) in self._documents.items():
+            if kind != "lease":
+                sizes[about.session_id] += len(data)
         for key in self._sessions[bisect.bisect_right(self._sessions, after) if after is not None else 0 :]:
             data, about = self._documents["session", key]
             if tenant_id in (None, about.tenant_id):
-                page.append(SessionEntry(key, about.tenant_id, about.saved_ms, digest_of(data)))
+                facts = sum(len(row.raw) for rows in self._facts.get(key, {}).values() for row in rows)
+                page.append(SessionEntry(key, about.tenant_id, about.saved_ms, digest_of(data), sizes[key] + facts))
                 if len(page) == limit:
                     break
         return page

@@ -30,7 +30,7 @@ CREATE TABLE {s}.documents (kind text COLLATE "C" NOT NULL, key text COLLATE "C"
 CREATE INDEX documents_of_session ON {s}.documents (session_id, kind);
 CREATE INDEX sessions_of_tenant ON {s}.documents (tenant_id, key) WHERE kind = 'session';
 CREATE TABLE {s}.facts (session_id text COLLATE "C" NOT NULL, seq bigint NOT NULL, sum text COLLATE "C" NOT NULL,
-  before text NOT NULL, raw bytea NOT NULL, PRIMARY KEY (session_id, seq, sum));
+  before text NOT NULL, size bigint NOT NULL, raw bytea NOT NULL, PRIMARY KEY (session_id, seq, sum) INCLUDE (size));
 CREATE TABLE {s}.events (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   xid xid8 NOT NULL DEFAULT pg_current_xact_id(), kind text NOT NULL, session_id text NOT NULL, ref text NOT NULL);
 CREATE INDEX events_in_order ON {s}.events (xid, id);
@@ -79,15 +79,18 @@ class Tables:
         )
         self.names = f"SELECT key FROM {schema}.documents WHERE kind = $1 ORDER BY key"
         self.page = (
-            f"SELECT key, tenant_id, saved_ms, digest FROM {schema}.documents WHERE kind = 'session' "
+            f"SELECT key, tenant_id, saved_ms, digest, (SELECT coalesce(sum(octet_length(data)), 0) "
+            f"FROM {schema}.documents AS own WHERE own.session_id = listed.key AND own.kind <> 'lease') + "
+            f"(SELECT coalesce(sum(size), 0)::bigint FROM {schema}.facts AS f WHERE f.session_id = listed.key) "
+            f"FROM {schema}.documents AS listed WHERE kind = 'session' "
             "AND ($1::text IS NULL OR tenant_id = $1) AND ($2::text IS NULL OR key > $2) ORDER BY key LIMIT $3"
         )
         self.sums_at = f"SELECT sum FROM {schema}.facts WHERE session_id = $1 AND seq = $2"
         self.last_below = f"SELECT coalesce(max(seq), 0) FROM {schema}.facts WHERE session_id = $1 AND seq < $2"
         self.facts = f"SELECT seq, sum, before, raw FROM {schema}.facts WHERE session_id = $1 AND seq <= $2"
         self.add_facts = (
-            f"INSERT INTO {schema}.facts SELECT $1, * FROM unnest($2::bigint[], $3::text[], $4::text[], $5::bytea[]) "
-            "ON CONFLICT DO NOTHING"
+            f"INSERT INTO {schema}.facts SELECT $1, * FROM "
+            "unnest($2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bytea[]) ON CONFLICT DO NOTHING"
         )
         self.delete_facts = (
             f"WITH gone AS (DELETE FROM {schema}.facts WHERE session_id = $1 RETURNING 1) SELECT count(*) FROM gone"
@@ -184,8 +187,9 @@ class PostgresTransaction:
         return [StoredFact(*row) for row in await self._connection.fetch(self._sql.facts, session_id, upto)]
 
     async def add_facts(self, session_id: str, rows: Sequence[StoredFact]) -> None:
-        columns = [[getattr(row, field) for row in rows] for field in ("seq", "sum", "before", "raw")]
-        await self._connection.execute(self._sql.add_facts, session_id, *columns)
+        seq, sums, before, raw = ([getattr(row, field) for row in rows] for field in ("seq", "sum", "before", "raw"))
+        sizes = [len(each) for each in raw]
+        await self._connection.execute(self._sql.add_facts, session_id, seq, sums, before, sizes, raw)
 
     async def delete_facts(self, session_id: str) -> bool:
         return int(await self._connection.fetchval(self._sql.delete_facts, session_id)) > 0

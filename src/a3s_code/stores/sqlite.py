@@ -36,10 +36,11 @@ CREATE TABLE documents (kind TEXT NOT NULL, key TEXT NOT NULL, session_id TEXT N
 CREATE INDEX documents_of_session ON documents (session_id, kind);
 CREATE INDEX sessions_of_tenant ON documents (tenant_id, key) WHERE kind = 'session';
 CREATE TABLE facts (session_id TEXT NOT NULL, seq INTEGER NOT NULL, sum TEXT NOT NULL, before TEXT NOT NULL,
-  raw BLOB NOT NULL, UNIQUE (session_id, seq, sum));
+  size INTEGER NOT NULL, raw BLOB NOT NULL, UNIQUE (session_id, seq, sum, size));
 CREATE TABLE events (seq INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, session_id TEXT NOT NULL,
   ref TEXT NOT NULL)
 """
+"""The index of ``facts`` ends with ``size``, so that a listing adds sizes up without reading a fact."""
 _CAPABILITIES: Final = StoreCapabilities(
     atomic_snapshots=True,
     cas=True,
@@ -241,7 +242,10 @@ class _Transaction(OneByOne):
 
     async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
         found = self._run(
-            "SELECT key, tenant_id, saved_ms, digest FROM documents WHERE kind = 'session' "
+            "SELECT key, tenant_id, saved_ms, digest, (SELECT coalesce(sum(length(data)), 0) FROM documents AS own "
+            "WHERE own.session_id = listed.key AND own.kind <> 'lease') + "
+            "(SELECT coalesce(sum(size), 0) FROM facts WHERE facts.session_id = listed.key) "
+            "FROM documents AS listed WHERE kind = 'session' "
             "AND (?1 IS NULL OR tenant_id = ?1) AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3",
             (tenant_id, after, limit),
         )
@@ -263,8 +267,8 @@ class _Transaction(OneByOne):
 
     async def add_facts(self, session_id: str, rows: Sequence[StoredFact]) -> None:
         self._run_many(
-            "INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?)",
-            [(session_id, row.seq, row.sum, row.before, row.raw) for row in rows],
+            "INSERT OR IGNORE INTO facts VALUES (?, ?, ?, ?, ?, ?)",
+            [(session_id, row.seq, row.sum, row.before, len(row.raw), row.raw) for row in rows],
         )
 
     async def delete_facts(self, session_id: str) -> bool:

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from a3s_code.core.branches import StoredFact
 from a3s_code.core.documents import SessionEntry, entry_of
 from a3s_code.errors import StoreError
@@ -25,6 +27,9 @@ from a3s_code.stores.transaction import About, Kind, Name, OneByOne
 
 _PATIENCE: Final = 30.0
 """Seconds to wait for a lock: a process that was stopped while it wrote has it until it goes on or ends."""
+
+_MARKED: Final[tuple[Kind, ...]] = ("checkpoint", "run")
+"""What a session has several of: a mark says which."""
 
 
 class FileTransaction(OneByOne):
@@ -62,7 +67,7 @@ class FileTransaction(OneByOne):
         return self._read(self._layout.document(kind, key))
 
     async def put(self, kind: Kind, key: str, data: bytes, about: About) -> None:
-        if kind in ("checkpoint", "run"):
+        if kind in _MARKED:
             self._touch(self._layout.mark(kind, key, about.session_id))
         path = self._layout.document(kind, key)
         part = path + ".part"
@@ -93,8 +98,7 @@ class FileTransaction(OneByOne):
         if session_id is None:
             names = [name for name in self._names(directory) if name.endswith(".json")]
         else:
-            marks = self._names(self._layout.marks(session_id))
-            names = [mark.removeprefix(f"{kind}-") + ".json" for mark in marks if mark.startswith(f"{kind}-")]
+            names = self._marked(kind, session_id)
         found = [self._read(os.path.join(directory, name)) for name in sorted(names)]
         return [data for data in found if data is not None]
 
@@ -113,9 +117,9 @@ class FileTransaction(OneByOne):
                 continue
             entry = self._entry(name)
             if entry is None or entry.session_id != key:
-                entry = SessionEntry(key, None, 0, "")
+                entry = SessionEntry(key, None, 0, "", 0)
             if tenant_id in (None, entry.tenant_id):
-                page.append(entry)
+                page.append(replace(entry, stored_bytes=self._size(key)))
                 if len(page) == limit:
                     break
         return page
@@ -166,6 +170,21 @@ class FileTransaction(OneByOne):
         except StoreError:
             return None
         return None if data is None else entry_of(data)
+
+    def _size(self, session_id: str) -> int:
+        """Of all the session's files but its lease."""
+        layout = self._layout
+        paths = [layout.document("session", session_id), layout.document("inbox", session_id), layout.facts(session_id)]
+        for kind in _MARKED:
+            marks = self._marked(kind, session_id)
+            paths += [os.path.join(layout.directory(kind), name) for name in marks]
+        found = [self._disk.look(path) for path in paths]
+        return sum(each.st_size for each in found if each is not None)
+
+    def _marked(self, kind: Kind, session_id: str) -> list[str]:
+        """The files of the session's documents of this kind."""
+        marks = self._names(self._layout.marks(session_id))
+        return [mark.removeprefix(f"{kind}-") + ".json" for mark in marks if mark.startswith(f"{kind}-")]
 
     def _read(self, path: str) -> bytes | None:
         try:

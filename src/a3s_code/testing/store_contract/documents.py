@@ -11,7 +11,7 @@ import asyncio
 import msgspec
 
 from a3s_code.errors import CodeError
-from a3s_code.ports.store import SessionSnapshot, WorkflowCheckpoint
+from a3s_code.ports.store import ControlRequest, SessionSnapshot, WorkflowCheckpoint
 from a3s_code.testing.store_contract.helping import Handles, Story, refused, same, together
 
 
@@ -148,6 +148,60 @@ async def sessions_are_listed_in_pages(c: Handles) -> None:
     same(here, sorted([*ids, c.name("m"), c.name("n")]), "everybody's sessions")
 
 
+async def a_listing_goes_on_while_sessions_are_deleted(c: Handles) -> None:
+    """Whoever deletes what a page lists, the last one included, finds all the others behind it, each once."""
+    store, other, tenant = await c.open(), await c.open(), c.name("tenant")
+    ids = [c.name(f"{number:02}") for number in range(10)]
+    for session_id in ids:
+        await store.save_snapshot(SessionSnapshot(session_id=session_id, labels={"tenant_id": tenant}))
+    found: list[str] = []
+    after = None
+    while page := await store.list_sessions(tenant, after, 3):
+        found += [each.session_id for each in page]
+        for each in page:
+            await other.delete_session(each.session_id)
+        after = page[-1].session_id
+    same(found, ids, "the ids, page after page")
+    same(await store.list_sessions(tenant), [], "what is left")
+
+
+async def a_listing_says_how_much_is_stored(c: Handles) -> None:
+    """stored_bytes counts the snapshot, facts, checkpoints, runs and inbox of a session, and of no other."""
+    store, session, tenant = await c.open(), c.name(), c.name("tenant")
+    run, story, filler = c.name("r"), Story(200), "x" * 5000
+    alone = SessionSnapshot(session_id=session, labels={"tenant_id": tenant}, workspace=filler)
+    given = 0
+
+    async def grown(by: int, what: str) -> None:
+        nonlocal given
+        given += by
+        (entry,) = await store.list_sessions(tenant)
+        same(given <= entry.stored_bytes <= 1.25 * given + 4096, True, f"{entry.stored_bytes} bytes with {what}")
+
+    await store.save_snapshot(alone)
+    await grown(len(filler), "a snapshot")
+    facts = sum(map(len, story.lines))
+    await store.append_checkpoint(run, story.header(run, session, 200, workspace=filler), story.lines)
+    await grown(facts + len(filler), "a checkpoint")
+    await store.append_checkpoint(run, story.header(run, session, 200, workspace=filler), story.lines[-9:])
+    await grown(0, "facts that are there already")
+    await store.admit_run(run, session, "d")
+    await store.settle_run(run, {"text": filler})
+    await grown(len(filler), "a run record")
+    await store.post_control(session, ControlRequest("q", "steer", {"text": filler}))
+    await grown(len(filler), "a request")
+    await store.delete_checkpoint(run)
+    await grown(-len(filler), "no checkpoint")
+    lease = await store.acquire_lease(session, "h", 60_000)
+    there, elsewhere = c.name("r2"), c.name("other")
+    await store.append_checkpoint(there, story.header(there, elsewhere, 200), story.lines)
+    await grown(0, "another session's")
+    await store.delete_session(session, epoch=lease.epoch)
+    await store.save_snapshot(alone)
+    given = 0
+    await grown(len(filler), "a snapshot that was saved anew")
+
+
 async def foreign_ids_look_like_not_found(c: Handles) -> None:
     """What isn't there is None or False from every method, and no id gets at something else."""
     store = await c.open()
@@ -209,6 +263,8 @@ CHECKS = (
     readers_never_see_half_a_generation,
     deleting_takes_all_but_the_epoch,
     sessions_are_listed_in_pages,
+    a_listing_goes_on_while_sessions_are_deleted,
+    a_listing_says_how_much_is_stored,
     foreign_ids_look_like_not_found,
     one_caller_admits_a_run,
     a_run_settles,
