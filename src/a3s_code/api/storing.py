@@ -18,8 +18,6 @@ from a3s_code.core.content import JsonObject
 from a3s_code.core.documents import CheckpointHeader, SessionSnapshot
 from a3s_code.errors import SessionConfigurationError
 from a3s_code.ports.store import SessionStore
-from a3s_code.stores.file import FileSessionStore
-from a3s_code.stores.memory import MemorySessionStore
 
 BINDING: Final = (
     *("role", "guidelines", "response_style", "output_language", "extra", "prompt_slots", "planning_mode", "planning"),
@@ -38,9 +36,13 @@ def configured_store(config: CodeConfig) -> SessionStore | None:
     """The store that the configuration gives every session."""
     match config.storage:
         case "file":
+            from a3s_code.stores.file import FileSessionStore  # most agents have no store
+
             assert config.sessions_dir is not None, "the configuration was checked"
             return FileSessionStore(config.sessions_dir)
         case "memory":
+            from a3s_code.stores.memory import MemorySessionStore  # the same
+
             return MemorySessionStore()
         case _:
             return None

@@ -32,25 +32,15 @@ from a3s_code.hooks.hook import hook_from
 from a3s_code.hooks.runner import HookRunner
 from a3s_code.ports.clock import HostEnvConfig
 from a3s_code.ports.model import Model, ToolSpec
-from a3s_code.ports.tool import Tool
-from a3s_code.ports.toolbox import RegisteredTool
 from a3s_code.providers.factory import Providers
 from a3s_code.stores.blobs import FileBlobs
 from a3s_code.stores.factlog import FileFactLog, log_path
-from a3s_code.stores.logfile import copy_log
 from a3s_code.stores.syncer import Syncer
 from a3s_code.system.clock import SystemClock, SystemEntropy
 from a3s_code.system.hostenv import ConfiguredEnv
 from a3s_code.system.process import LocalProcesses
-from a3s_code.tools.ask_user import AskUserTool
-from a3s_code.tools.bash import BashTool
-from a3s_code.tools.edit import EditTool
-from a3s_code.tools.ls import LsTool
-from a3s_code.tools.read import ReadTool
-from a3s_code.tools.registry import Registry, built_in, specs_of
-from a3s_code.tools.schema import as_tool
-from a3s_code.tools.search.tool import SearchTool
-from a3s_code.tools.write import WriteTool
+from a3s_code.tools.builtin import BuiltIn
+from a3s_code.tools.registry import Registry
 from a3s_code.workspace.local import LocalWorkspace
 
 DEFAULT_WINDOW = 200_000
@@ -69,11 +59,8 @@ class Shared:
         self.entropy = SystemEntropy()
         self.providers = Providers()
         self.environ = environ
-        self.processes = processes = LocalProcesses()
-        tools: list[Tool] = [ReadTool(), LsTool(), SearchTool(processes), WriteTool(), EditTool()]
-        tools += [BashTool(processes, environ), AskUserTool()]
-        self.tools: dict[str, RegisteredTool] = built_in(tools)
-        self.specs: tuple[ToolSpec, ...] = specs_of(self.tools)
+        self.processes = LocalProcesses()
+        self.tools = BuiltIn(self.processes, environ)
         self.store = configured_store(config)
 
     async def aclose(self) -> None:
@@ -142,6 +129,8 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
 
 def fork_log(engine: EngineSession, session_id: str, at_seq: int | None) -> None:
     """Begins the log of session ``session_id`` with the facts of ``engine``'s up to ``at_seq``. Blocks."""
+    from a3s_code.stores.logfile import copy_log  # few sessions are forked
+
     parts = engine.parts
     target = log_path(parts.workspace.root, session_id)
     if parts.log.exists() or at_seq is not None:
@@ -182,11 +171,11 @@ def _model_settings(options: SessionOptions, model: ModelConfig) -> ModelSetting
 
 
 def _tools(shared: Shared, options: SessionOptions) -> Registry:
-    tools = Registry(shared.tools, shared.specs)
+    tools = Registry(shared.tools)
     for given in options.tools:
         shared.home.adopt(given)
         try:
-            tools.add(as_tool(given))
+            tools.add(given)
         except CodeError as error:
             raise SessionConfigurationError(f"session option 'tools': {error}") from error
     return tools

@@ -13,7 +13,6 @@ from a3s_code.errors import ConfigError
 from a3s_code.ports.model import Model
 from a3s_code.providers.client import HttpModel
 from a3s_code.providers.http import HttpTransport
-from a3s_code.providers.textcalls import TextCallsModel
 
 _ANTHROPIC: Final = frozenset({"anthropic", "claude"})
 _BASE_URLS: Final = {
@@ -102,6 +101,8 @@ class Providers:
                 transport=self._transports.setdefault((family, base_url), HttpTransport()),
             )
             if text_tool_calls:
+                from a3s_code.providers.textcalls import TextCallsModel  # few models need it
+
                 client = TextCallsModel(client)
             latest = self._latest = (settings, client)
         return latest[1]

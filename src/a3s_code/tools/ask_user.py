@@ -6,48 +6,13 @@ Known weakness: a host that answers no questions leaves the run parked until it 
 
 from __future__ import annotations
 
-from typing import Final
-
 from a3s_code.core.content import JsonObject
 from a3s_code.ports.tool import ToolCapabilities, ToolContext, ToolFailure
-
-PARAMETERS: Final[JsonObject] = {
-    "type": "object",
-    "properties": {
-        "question": {"type": "string", "minLength": 1, "maxLength": 4000, "pattern": "\\S"},
-        "options": {
-            "type": "array",
-            "maxItems": 8,
-            "description": "Answers to choose from; the user may still answer in other words.",
-            "items": {
-                "anyOf": [
-                    {"type": "string", "minLength": 1},
-                    {
-                        "type": "object",
-                        "properties": {
-                            "label": {"type": "string", "minLength": 1},
-                            "description": {"type": "string"},
-                        },
-                        "required": ["label"],
-                        "additionalProperties": False,
-                    },
-                ]
-            },
-        },
-        "multi_select": {"type": "boolean", "default": False},
-    },
-    "required": ["question"],
-    "additionalProperties": False,
-}
+from a3s_code.tools.specs import ASK_USER
 
 
 class AskUserTool:
-    name = "ask_user"
-    description = (
-        "Asks the user a question and waits for the answer. Use it only when you can't go on without a decision that "
-        "is the user's; find out yourself what can be found out."
-    )
-    parameters = PARAMETERS
+    name, description, parameters = ASK_USER.name, ASK_USER.description, ASK_USER.parameters
 
     def capabilities(self, args: JsonObject) -> ToolCapabilities:
         return ToolCapabilities()

@@ -22,70 +22,17 @@ from a3s_code.ports.process import Captured, Processes, ProcessOutcome
 from a3s_code.ports.tool import Escalation, ToolCapabilities, ToolContext, ToolFailure, ToolOutput
 from a3s_code.tools.bash_grant import described, granted
 from a3s_code.tools.bash_ground import check_permissions, escalation_of, ground_of, unavailable
+from a3s_code.tools.specs import BASH
 
 _MAX_COMMAND_BYTES = 100 * 1024
 _PREVIEW_BYTES = 32 * 1024
 _FIXED = {"PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "TERM": "dumb"}
-_SCHEMA: JsonObject = {
-    "type": "object",
-    "properties": {
-        "command": {"type": "string", "minLength": 1, "description": "Shell command line, run by bash."},
-        "timeout_ms": {
-            "type": "integer",
-            "minimum": 100,
-            "maximum": 600_000,
-            "default": 120_000,
-            "description": "Everything the command started is killed after this many milliseconds.",
-        },
-        "cwd": {
-            "type": "string",
-            "minLength": 1,
-            "description": "Directory inside the workspace; the workspace root by default. Does not persist.",
-        },
-        "env": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "maxProperties": 64,
-            "description": "Additional environment variables.",
-        },
-        "sandbox_permissions": {
-            "type": "string",
-            "enum": ["use_default", "request_network_grant", "require_escalated"],
-            "default": "use_default",
-            "description": "request_network_grant asks the user to let this command reach one host through an HTTP "
-            "proxy (HTTPS_PROXY is set); require_escalated to let it run outside the sandbox.",
-        },
-        "network_grant": {
-            "type": "object",
-            "properties": {
-                "host": {"type": "string", "minLength": 1},
-                "port": {"type": "integer", "minimum": 1, "maximum": 65535},
-            },
-            "required": ["host"],
-            "additionalProperties": False,
-            "description": "The one host to reach, with request_network_grant; port 443 unless given.",
-        },
-        "justification": {
-            "type": "string",
-            "minLength": 1,
-            "description": "Why, shown to the user; required with require_escalated.",
-        },
-    },
-    "required": ["command"],
-    "additionalProperties": False,
-}
 
 
 class BashTool:
     """``environ`` is the host's environment; it is scrubbed once, here."""
 
-    name = "bash"
-    description = (
-        "Run a shell command in the workspace and return its output. Standard input is empty. Processes left in the "
-        "background are stopped when the command ends. Usually it runs in a sandbox: no network, and only the "
-        "workspace and /tmp are writable. Prefer read, search, ls and edit for files."
-    )
-    parameters = _SCHEMA
+    name, description, parameters = BASH.name, BASH.description, BASH.parameters
 
     def __init__(self, processes: Processes, environ: Mapping[str, str]) -> None:
         self._processes = processes

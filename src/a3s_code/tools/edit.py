@@ -19,43 +19,16 @@ from a3s_code.ports.tool import ToolCapabilities, ToolContext, ToolFailure, Tool
 from a3s_code.ports.workspace import Place, Workspace
 from a3s_code.tools.args import flag, optional_integer, text
 from a3s_code.tools.files import MIB, read_bytes
+from a3s_code.tools.specs import EDIT
 
 _LIMIT: Final = 10 * MIB
 _DIFF_LINES: Final = 200
 _DIFF_BYTES: Final = 64 * 1024
 _REGION_CHARS: Final = 300
-_SCHEMA: Final[JsonObject] = {
-    "type": "object",
-    "properties": {
-        "file_path": {"type": "string", "description": "The file, relative to the workspace or absolute in it."},
-        "old_string": {
-            "type": "string",
-            "minLength": 1,
-            "description": "The exact text to replace, without line numbers; it must occur once unless all are meant.",
-        },
-        "new_string": {"type": "string", "description": "The text to put in its place; may be empty."},
-        "replace_all": {"type": "boolean", "default": False, "description": "Replace every occurrence."},
-        "dry_run": {"type": "boolean", "default": False, "description": "Show the change without writing it."},
-        "expected_replacements": {
-            "type": "integer",
-            "minimum": 1,
-            "description": "Replace every occurrence, but only if there are exactly so many.",
-        },
-        "max_replacements": {"type": "integer", "minimum": 1, "description": "Refuse if there are more occurrences."},
-    },
-    "required": ["file_path", "old_string", "new_string"],
-    "additionalProperties": False,
-}
 
 
 class EditTool:
-    name = "edit"
-    description = (
-        "Replaces exact text in a file. old_string must match the file character by character, indentation included, "
-        "and must occur exactly once; give more surrounding lines to make it unique, or set replace_all or "
-        "expected_replacements. Line ends and encoding of the file are kept. Nothing is written when it fails."
-    )
-    parameters = _SCHEMA
+    name, description, parameters = EDIT.name, EDIT.description, EDIT.parameters
 
     def capabilities(self, args: Mapping[str, Json]) -> ToolCapabilities:
         if flag(args, "dry_run"):

@@ -18,37 +18,13 @@ from a3s_code.ports.tool import ToolCapabilities, ToolContext, ToolFailure, Tool
 from a3s_code.ports.workspace import Entry, Place, Workspace
 from a3s_code.tools.args import integer, text
 from a3s_code.tools.files import one_line, similar
+from a3s_code.tools.specs import LS, LS_ENTRIES
 
-_LIMIT: Final = 500
-_SCHEMA: Final[JsonObject] = {
-    "type": "object",
-    "properties": {
-        "path": {
-            "type": "string",
-            "default": ".",
-            "description": "The directory, relative to the workspace or absolute in it; the workspace by default.",
-        },
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 2000,
-            "default": _LIMIT,
-            "description": "How many entries to show at most.",
-        },
-        "cursor": {"type": "string", "description": "Where to continue: the cursor of the page before."},
-    },
-    "additionalProperties": False,
-}
 _MARKS: Final = {"dir": "/", "symlink": "@"}
 
 
 class LsTool:
-    name = "ls"
-    description = (
-        "Lists the entries of a directory, one a line: directories end with /, symbolic links with @. Names that "
-        "begin with a dot are included. The last line says how many there are, or with which cursor to continue."
-    )
-    parameters = _SCHEMA
+    name, description, parameters = LS.name, LS.description, LS.parameters
 
     def capabilities(self, args: Mapping[str, Json]) -> ToolCapabilities:
         return ToolCapabilities(
@@ -60,7 +36,7 @@ class LsTool:
         entries = _entries(ctx.workspace, place)
         after = unquote_to_bytes(text(args, "cursor", ""))
         rest = [entry for entry in entries if os.fsencode(entry.name) > after] if after else entries
-        page = rest[: integer(args, "limit", _LIMIT)]
+        page = rest[: integer(args, "limit", LS_ENTRIES)]
         truncated = len(page) < len(rest)
         cursor = quote(os.fsencode(page[-1].name), safe="") if truncated else None
         lines = [one_line(entry.name) + _MARKS.get(entry.kind, "") for entry in page]

@@ -16,59 +16,15 @@ from a3s_code.ports.workspace import Place, Workspace
 from a3s_code.tools.args import integer, text
 from a3s_code.tools.files import MIB, read_bytes
 from a3s_code.tools.pages import TextFile, check_offset, image_type, line_start, page, text_file
-from a3s_code.tools.read_many import DEFAULT_LIMIT, READ_LIMIT, Member, read_many
+from a3s_code.tools.read_many import READ_LIMIT, Member, read_many
+from a3s_code.tools.specs import READ, READ_BYTES, READ_LINES
 
 _IMAGE_LIMIT: Final = 5 * MIB
-_BUDGET: Final = 102_400
 _MANY_BUDGET: Final = 65_536
-_OFFSET: Final[JsonObject] = {"type": "integer", "minimum": 0, "description": "First line to show, counted from 0."}
-_LIMIT: Final[JsonObject] = {
-    "type": "integer",
-    "minimum": 1,
-    "maximum": 10_000,
-    "description": "How many lines to show at most (2000 by default).",
-}
-_DESCRIPTION: Final = (
-    "Reads a text file of the workspace and shows its lines with line numbers (from 1), a tab and the text. A long "
-    "file is shown by pages: the last line then says with which offset to continue. Several files can be read at "
-    "once with `files`. JPEG, PNG, GIF and WebP images are shown as images. Directories are listed with `ls`. The "
-    "line number and the tab are not part of the file: leave them out of an old_string for `edit`."
-)
-
-_SCHEMA: Final[JsonObject] = {
-    "type": "object",
-    "properties": {
-        "file_path": {"type": "string", "description": "The file, relative to the workspace or absolute in it."},
-        "path": {"type": "string", "description": "The same as file_path."},
-        "offset": {**_OFFSET, "default": 0},
-        "limit": {**_LIMIT, "default": DEFAULT_LIMIT},
-        "files": {
-            "type": "array",
-            "minItems": 1,
-            "maxItems": 32,
-            "description": "Several files instead of file_path, each with its own offset and limit.",
-            "items": {
-                "type": "object",
-                "properties": {"path": {"type": "string"}, "offset": _OFFSET, "limit": _LIMIT},
-                "required": ["path"],
-                "additionalProperties": False,
-            },
-        },
-        "max_output_bytes": {
-            "type": "integer",
-            "minimum": 1024,
-            "maximum": _BUDGET,
-            "description": "Size of a page in bytes (102400 by default, 65536 with files).",
-        },
-    },
-    "additionalProperties": False,
-}
 
 
 class ReadTool:
-    name = "read"
-    description = _DESCRIPTION
-    parameters = _SCHEMA
+    name, description, parameters = READ.name, READ.description, READ.parameters
 
     def capabilities(self, args: Mapping[str, Json]) -> ToolCapabilities:
         return ToolCapabilities(
@@ -88,8 +44,8 @@ class ReadTool:
         data = read_bytes(ctx.workspace, place, READ_LIMIT)
         if (media_type := image_type(place.path, data)) is not None:
             return _image(place, media_type, data)
-        offset, limit = integer(args, "offset", 0), integer(args, "limit", DEFAULT_LIMIT)
-        return _one(text_file(place.path, data), offset, limit, integer(args, "max_output_bytes", _BUDGET))
+        offset, limit = integer(args, "offset", 0), integer(args, "limit", READ_LINES)
+        return _one(text_file(place.path, data), offset, limit, integer(args, "max_output_bytes", READ_BYTES))
 
 
 def read_raw(workspace: Workspace, path: str, offset: int = 0, limit: int | None = None) -> str:

@@ -18,20 +18,20 @@ from a3s_code.ports.workspace import Workspace
 from a3s_code.tools.args import integer, text
 from a3s_code.tools.files import MIB, one_line, read_bytes
 from a3s_code.tools.pages import Page, TextFile, check_offset, image_type, page, text_file
+from a3s_code.tools.specs import READ_LINES
 
 READ_LIMIT = 50 * MIB
-DEFAULT_LIMIT = 2000
 _ANY_OFFSET = READ_LIMIT  # no file that is read has more lines
 
 
 class Member(msgspec.Struct, frozen=True):
     path: str
     offset: int = 0
-    limit: int = DEFAULT_LIMIT
+    limit: int = READ_LINES
 
     @classmethod
     def of(cls, item: JsonObject) -> Member:
-        return cls(text(item, "path"), integer(item, "offset", 0), integer(item, "limit", DEFAULT_LIMIT))
+        return cls(text(item, "path"), integer(item, "offset", 0), integer(item, "limit", READ_LINES))
 
     def as_json(self) -> JsonObject:
         return {"path": self.path, "offset": self.offset, "limit": self.limit}

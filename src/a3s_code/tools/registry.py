@@ -7,68 +7,40 @@ Known weakness: none known.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
-from typing import Final
-
-from a3s_code.core.content import JsonObject
 from a3s_code.errors import CodeError
 from a3s_code.ports.model import ToolSpec
-from a3s_code.ports.tool import Tool
-from a3s_code.ports.toolbox import ArgumentCheck, RegisteredTool
-from a3s_code.tools.validate import compile_schema
-
-ORDER: Final = ("read", "ls", "search", "write", "edit", "bash", "ask_user")
-
-
-class LazyCheck:
-    """Compiles the schema of a built-in tool at its first call, so that making a session costs nothing for it."""
-
-    __slots__ = ("_check", "_name", "_parameters")
-
-    def __init__(self, name: str, parameters: JsonObject) -> None:
-        self._name = name
-        self._parameters = parameters
-        self._check: ArgumentCheck | None = None
-
-    def __call__(self, args: object) -> tuple[JsonObject | None, str | None]:
-        if self._check is None:
-            self._check = compile_schema(self._name, self._parameters).check
-        return self._check(args)
-
-
-def built_in(tools: Iterable[Tool]) -> dict[str, RegisteredTool]:
-    """The agent's own tools, registered once and shared by its sessions."""
-    made = {tool.name: RegisteredTool(tool.name, tool, LazyCheck(tool.name, tool.parameters)) for tool in tools}
-    return {name: made[name] for name in ORDER if name in made}
-
-
-def host_tool(tool: Tool) -> RegisteredTool:
-    """A host's tool; its schema is checked now (``INVALID_REQUEST``)."""
-    return RegisteredTool(tool.name, tool, compile_schema(tool.name, tool.parameters).check, host=True)
+from a3s_code.ports.toolbox import RegisteredTool
+from a3s_code.tools.builtin import NAMES, BuiltIn
+from a3s_code.tools.specs import BUILT_IN
 
 
 class Registry:
-    """``shared`` is never changed; a name that is taken is ``INVALID_REQUEST``."""
+    """``shared`` is the agent's; a name that is taken is ``INVALID_REQUEST``."""
 
-    def __init__(self, shared: dict[str, RegisteredTool], specs: tuple[ToolSpec, ...]) -> None:
+    def __init__(self, shared: BuiltIn) -> None:
         self._shared = shared
         self._own: dict[str, RegisteredTool] = {}
-        self._specs = specs
-        self._shared_specs = specs
+        self._specs = BUILT_IN
 
-    def add(self, tool: Tool) -> None:
-        if self.get(tool.name) is not None:
+    def add(self, given: object) -> None:
+        """A host's function or tool, whose schema is checked now (``INVALID_REQUEST``)."""
+        from a3s_code.tools.schema import as_tool  # many sessions have no tool of the host's
+        from a3s_code.tools.validate import compile_schema  # the same
+
+        tool = as_tool(given)
+        if tool.name in self.names():
             raise CodeError(f"tools: the name '{tool.name}' is already taken", "INVALID_REQUEST")
-        self._own[tool.name] = host_tool(tool)
+        check = compile_schema(tool.name, tool.parameters).check
+        self._own[tool.name] = RegisteredTool(tool.name, tool, check, host=True)
         self._own = dict(sorted(self._own.items()))
-        self._specs = (*self._shared_specs, *specs_of(self._own))
+        own = (ToolSpec(r.name, r.tool.description, r.tool.parameters) for r in self._own.values())
+        self._specs = (*BUILT_IN, *own)
 
     def get(self, name: str) -> RegisteredTool | None:
         return self._shared.get(name) or self._own.get(name)
 
     def names(self) -> list[str]:
-        return [*self._shared, *self._own]
+        return [*NAMES, *self._own]
 
     def own(self) -> list[RegisteredTool]:
         """The tools that this session alone has, by name."""
@@ -78,9 +50,6 @@ class Registry:
         return self._specs
 
     def near(self, name: str) -> list[str]:
+        import difflib  # only a misspelt name needs it
+
         return difflib.get_close_matches(name, self.names(), 3)
-
-
-def specs_of(tools: dict[str, RegisteredTool]) -> tuple[ToolSpec, ...]:
-    """What a model is shown of these tools."""
-    return tuple(ToolSpec(r.name, r.tool.description, r.tool.parameters) for r in tools.values())

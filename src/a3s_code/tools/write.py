@@ -15,26 +15,13 @@ from a3s_code.core.text.encoding import count_lines
 from a3s_code.ports.tool import ToolCapabilities, ToolContext, ToolFailure, ToolOutput
 from a3s_code.tools.args import text
 from a3s_code.tools.files import MIB, read_before
+from a3s_code.tools.specs import WRITE
 
 _LIMIT: Final = 10 * MIB
-_SCHEMA: Final[JsonObject] = {
-    "type": "object",
-    "properties": {
-        "file_path": {"type": "string", "description": "The file, relative to the workspace or absolute in it."},
-        "content": {"type": "string", "description": "The whole new content; it is written exactly as given."},
-    },
-    "required": ["file_path", "content"],
-    "additionalProperties": False,
-}
 
 
 class WriteTool:
-    name = "write"
-    description = (
-        "Writes a whole file as UTF-8, creating it and missing directories or replacing what it had. The content is "
-        "written exactly, so end it with a newline if the file should. To change a part of a file use `edit`."
-    )
-    parameters = _SCHEMA
+    name, description, parameters = WRITE.name, WRITE.description, WRITE.parameters
 
     def capabilities(self, args: Mapping[str, Json]) -> ToolCapabilities:
         return ToolCapabilities()

@@ -19,7 +19,6 @@ from a3s_code.engine.direct import call_tool
 from a3s_code.engine.invoke.invocation import Instead
 from a3s_code.errors import CodeError, ToolError, UnknownToolError
 from a3s_code.ports.tool import Origin, ToolContext, ToolResult
-from a3s_code.tools.read import read_raw
 
 S = TypeVar("S")
 P = ParamSpec("P")
@@ -93,6 +92,8 @@ class Tools(Parked):
             return _text(await self._call("read", _given(args), "host", whole=True))
 
         def exact(args: JsonObject, ctx: ToolContext) -> str:
+            from a3s_code.tools.read import read_raw  # with the tool, whose call this is
+
             return read_raw(ctx.workspace, str(args["file_path"]), start, limit)
 
         return _text(await self._call("read", {"file_path": path}, "host", whole=True, instead=exact))

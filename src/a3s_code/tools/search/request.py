@@ -21,60 +21,6 @@ OutputMode = Literal["content", "files_with_matches", "count", "summary"]
 _LIMITS = {"grep": (200, 2000), "glob": (500, 5000), "bm25": (8, 50)}  # default, maximum
 _CONTEXT = {"grep": 0, "glob": 0, "bm25": 2}
 
-SCHEMA: JsonObject = {
-    "type": "object",
-    "properties": {
-        "mode": {
-            "type": "string",
-            "enum": ["grep", "glob", "bm25"],
-            "description": "grep: lines matching a regular expression. glob: file names. bm25: ranked by words.",
-        },
-        "query": {
-            "type": "string",
-            "minLength": 1,
-            "maxLength": 4096,
-            "description": "A regular expression (Python syntax, per line), a glob relative to path, or plain words.",
-        },
-        "path": {"type": "string", "minLength": 1, "default": ".", "description": "Directory or file to search."},
-        "include": {
-            "type": "string",
-            "minLength": 1,
-            "description": "Only files matching this glob; without '/' it is matched against names (grep, bm25).",
-        },
-        "output_mode": {
-            "type": "string",
-            "enum": ["content", "files_with_matches", "count", "summary"],
-            "default": "content",
-            "description": "What grep prints.",
-        },
-        "context": {
-            "type": "integer",
-            "minimum": 0,
-            "maximum": 10,
-            "description": "Lines around a match: 0 for grep, 2 for bm25 by default.",
-        },
-        "limit": {
-            "type": "integer",
-            "minimum": 1,
-            "maximum": 5000,
-            "description": "Results on a page: grep 200 (at most 2000), glob 500 (5000), bm25 8 (50).",
-        },
-        "cursor": {
-            "type": "string",
-            "minLength": 1,
-            "description": "From the end of the page before; all other arguments stay the same.",
-        },
-        "sort": {
-            "type": "string",
-            "enum": ["relevance", "path"],
-            "description": "Order of glob; relevance is newest first, and a cursor needs path.",
-        },
-        "ignore_case": {"type": "boolean", "default": False},
-    },
-    "required": ["mode", "query"],
-    "additionalProperties": False,
-}
-
 
 class Request(msgspec.Struct, frozen=True):
     """``after`` is the last path of the page before and, for matching lines, its last line's index."""

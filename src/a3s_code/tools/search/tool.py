@@ -23,8 +23,9 @@ from a3s_code.tools.search.candidates import Candidate, candidates
 from a3s_code.tools.search.grep import FileHits, Scan, content_rows
 from a3s_code.tools.search.guard import Guard
 from a3s_code.tools.search.regex import Expression
-from a3s_code.tools.search.request import SCHEMA, Request, glob_of, request_of
+from a3s_code.tools.search.request import Request, glob_of, request_of
 from a3s_code.tools.search.text import Reader, cut, shown
+from a3s_code.tools.specs import SEARCH
 
 _MAX_ANCHORS = 100
 
@@ -32,12 +33,7 @@ _MAX_ANCHORS = 100
 class SearchTool:
     """``python`` is the interpreter for expressions that may never end; ``matching_ms`` is what they get."""
 
-    name = "search"
-    description = (
-        "Search the workspace: mode 'grep' for lines matching a regular expression, 'glob' for file names, 'bm25' for "
-        "passages ranked by words. Ignored files (.gitignore) are left out unless path names them."
-    )
-    parameters = SCHEMA
+    name, description, parameters = SEARCH.name, SEARCH.description, SEARCH.parameters
 
     def __init__(self, processes: Processes, python: str = sys.executable, *, matching_ms: int = 9_000) -> None:
         self._apart = Apart(processes, python)
