@@ -13,15 +13,18 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from scenario import PROMPT, attended, open_session
 
 from a3s_code import Agent
 from a3s_code.stores.disk import Disk
 from a3s_code.testing.faults import KillingDisk, on_disk
+
+Say: TypeAlias = Callable[[str], None]
+Act: TypeAlias = Callable[[dict[str, Any], Say], Coroutine[Any, Any, None]]
 
 
 class PowerCut(KillingDisk):
@@ -64,7 +67,7 @@ def disk_for(command: dict[str, Any]) -> Disk:
     return PowerCut(at) if when == "power" else KillingDisk(at, when)
 
 
-async def act(command: dict[str, Any], say: Callable[[str], None]) -> None:
+async def act(command: dict[str, Any], say: Say) -> None:
     """``run`` sends the prompt; ``resume`` goes on from the log, or sends it if it was never recorded."""
     workspace = Path(command["workspace"])
 
@@ -80,7 +83,7 @@ async def act(command: dict[str, Any], say: Callable[[str], None]) -> None:
         say(f"text {result.text}")
 
 
-def child(command: dict[str, Any], out: int) -> None:
+def _child(act: Act, command: dict[str, Any], out: int) -> None:
     def say(line: str) -> None:
         os.write(out, f"{line}\n".encode())
 
@@ -93,14 +96,15 @@ def child(command: dict[str, Any], out: int) -> None:
     os._exit(0)
 
 
-def main() -> None:
+def serve(act: Act) -> None:
+    """Has each command done by ``act`` in a child of its own."""
     for line in sys.stdin:
         command = json.loads(line)
         there, here = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(there)
-            child(command, here)
+            _child(act, command, here)
         os.close(here)
         with os.fdopen(there, "rb") as pipe:
             said = pipe.read().decode().splitlines()
@@ -109,4 +113,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(act)

@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from a3s_code import Agent, Session, tool
 from a3s_code.core.content import AssistantMessage, UserMessage
+from a3s_code.core.facts import Fact, ModelTurn, ToolResulted, ToolStarted
 from a3s_code.errors import StoreError
 from a3s_code.ports.clock import HostEnvConfig
 from a3s_code.ports.model import ModelRequest
@@ -27,6 +28,7 @@ from a3s_code.testing import ScriptedModel, Turn, calls
 
 PROMPT = "pay what is owed"
 FINAL = "all is paid"
+STEER = "bob as well"
 COMMAND = (
     "if [ -e kill-before-bash ]; then kill -9 $PPID; exit; fi; echo bash >> effects.txt; "
     "if [ -e kill-after-bash ]; then kill -9 $PPID; exit; fi"
@@ -43,9 +45,10 @@ TOLD = "had begun when the run was interrupted"
 
 
 def answer(request: ModelRequest) -> Turn:
+    """By how many turns follow the last prompt; a steer is none."""
     at = 0
     for message in reversed(request.messages):
-        if isinstance(message, UserMessage):
+        if isinstance(message, UserMessage) and message.text != STEER:
             break
         at += isinstance(message, AssistantMessage)
     return SCRIPT[at]
@@ -112,11 +115,11 @@ async def open_session(
     def tell() -> None:
         acknowledged(str(found[0]._engine.view().seq))
 
-    asks: dict[str, Any] = {}
     if unknown == "ask":
-        asks = {
+        options = {
             "permission_policy": {"ask": ["pay"], "default_decision": "allow"},
             "confirmation_policy": {"enabled": True},
+            **options,
         }
     session = await agent.session_async(
         workspace,
@@ -126,7 +129,6 @@ async def open_session(
         tools=tools(workspace, tell),
         host_env=HostEnvConfig("n", 1_700_000_000_000),
         unknown_outcome=unknown,
-        **asks,
         **options,
     )
     found.append(session)
@@ -134,7 +136,11 @@ async def open_session(
 
 
 async def attended(
-    session: Session, work: Any, acknowledged: Callable[[str], None], repair: Callable[[], None] | None = None
+    session: Session,
+    work: Any,
+    acknowledged: Callable[[str], None],
+    repair: Callable[[], None] | None = None,
+    before_answering: Callable[[Session], Awaitable[None]] | None = None,
 ) -> Any:
     """``work``, with somebody who approves what asks, but rejects what may have had its effect already. An answer that
     meets a failing disk is given again after ``repair``. Answers come when the run waits, so that logs are equal."""
@@ -143,6 +149,8 @@ async def attended(
         run = session._engine.active
         for pending in session.pending_confirmations() if run is not None and run.parked else []:
             fresh = TOLD not in str(pending["reason"])
+            if before_answering is not None:
+                await before_answering(session)
             try:
                 if await session.confirm_tool_use_async(str(pending["tool_id"]), fresh):
                     acknowledged(str(session._engine.view().seq))
@@ -152,3 +160,20 @@ async def attended(
                 repair()
         await asyncio.wait([task], timeout=0.001)
     return task.result()
+
+
+def unanswered(found: list[Fact]) -> dict[str, str]:
+    """Unsafe calls by what they do: ``done`` with a result, ``begun`` without one."""
+    names = {
+        call.id: str(call.args.get("whom", call.name))
+        for fact in found
+        if isinstance(fact.data, ModelTurn)
+        for call in fact.data.calls
+    }
+    states: dict[str, str] = {}
+    for fact in found:
+        if isinstance(fact.data, ToolStarted) and fact.data.rerun == "unsafe":
+            states[names[fact.data.call]] = "begun"
+        elif isinstance(fact.data, ToolResulted):
+            states[names[fact.data.call]] = "done"
+    return states

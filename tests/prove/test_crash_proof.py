@@ -2,61 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from scenario import FINAL, MARKS, UNSAFE, effects
+from children import Children, Ended
+from scenario import FINAL, MARKS, UNSAFE, effects, unanswered
 
-from a3s_code.core.facts import Fact, ModelTurn, ToolResulted, ToolStarted
+from a3s_code.core.facts import Fact, ToolResulted, ToolStarted
 from a3s_code.stores.factlog import FileFactLog, log_path
 from a3s_code.stores.syncer import Syncer
 
 MODES = ("run", "report", "ask")
 
 
-class Children:
-    """Runs children through one parent that forks them."""
-
-    def __init__(self) -> None:
-        here = Path(__file__).parent
-        self._parent = subprocess.Popen(
-            [sys.executable, str(here / "crash_child.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def run(self, workspace: Path, do: str, unknown: str, **more: Any) -> Ended:
-        assert self._parent.stdin is not None
-        assert self._parent.stdout is not None
-        command = {"workspace": str(workspace), "do": do, "unknown": unknown, **more}
-        self._parent.stdin.write(json.dumps(command) + "\n")
-        self._parent.stdin.flush()
-        return Ended(json.loads(self._parent.stdout.readline()))
-
-    def close(self) -> None:
-        self._parent.communicate(timeout=30)
-
-
-class Ended:
-    """How a child ended: ``acked`` is the highest fact it was told to rely on."""
-
-    def __init__(self, said: dict[str, Any]) -> None:
-        lines = [line.split(" ", 1) for line in said["said"]]
-        failed = [rest for word, rest in lines if word == "failed"]
-        assert not failed, json.loads(failed[0])
-        self.killed: bool = said["killed"]
-        self.acked = max([int(rest) for word, rest in lines if word == "ack"], default=0)
-        self.text = next((rest for word, rest in lines if word == "text"), None)
-        self.operations = next((int(rest) for word, rest in lines if word == "operations"), 0)
-
-
 @pytest.fixture
 def children() -> Iterator[Children]:
-    made = Children()
+    made = Children("crash_child.py")
     yield made
     made.close()
 
@@ -87,23 +50,6 @@ def lines(workspace: Path) -> list[bytes]:
     path = Path(log_path(str(workspace), "proof"))
     whole = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
     return whole[1:]
-
-
-def unanswered(found: list[Fact]) -> dict[str, str]:
-    """Unsafe calls by what they do: ``done`` with a result, ``begun`` without one."""
-    names = {
-        call.id: str(call.args.get("whom", call.name))
-        for fact in found
-        if isinstance(fact.data, ModelTurn)
-        for call in fact.data.calls
-    }
-    states: dict[str, str] = {}
-    for fact in found:
-        if isinstance(fact.data, ToolStarted) and fact.data.rerun == "unsafe":
-            states[names[fact.data.call]] = "begun"
-        elif isinstance(fact.data, ToolResulted):
-            states[names[fact.data.call]] = "done"
-    return states
 
 
 def check(workspace: Path, children: Children, mode: str, killed: Ended, undisturbed: list[bytes], where: str) -> None:
