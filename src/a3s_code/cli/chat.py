@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 from a3s_code.api.agent import Agent
 from a3s_code.api.session import Session
 from a3s_code.cli.asking import Answers, answers_for
-from a3s_code.cli.found import find_session
 from a3s_code.cli.governed import NOBODY, Governed, governed
+from a3s_code.cli.known import look_up
 from a3s_code.cli.main import told
 from a3s_code.cli.render import choose_renderer
 from a3s_code.cli.run import WAITS, leave_open, watch
-from a3s_code.cli.setup import Setup, command_line, notice, open_session, set_up, tell, workspace_of
+from a3s_code.cli.setup import Setup, agent_of, command_line, notice, open_session, set_up, tell, workspace_of
+from a3s_code.cli.stores import named_store, with_store
 from a3s_code.cli.waiting import warn_of_what_waits
 from a3s_code.cli.words import clean, count
 from a3s_code.errors import CodeError
@@ -50,9 +51,13 @@ class Lines(Protocol):
 
 def go(args: argparse.Namespace) -> int:
     workspace = workspace_of(args.workspace)
-    session_id = find_session(workspace, args.session) if args.session else None
-    setup = set_up(workspace, args.config, args.model, os.environ)
-    rights = governed(args, os.environ)
+    chosen = named_store(args, os.environ)
+    session_id = None
+    if args.session:
+        session_id = asyncio.run(look_up(workspace, chosen, args.session)).id
+    setup, rights = with_store(
+        set_up(workspace, args.config, args.model, os.environ), governed(args, os.environ), chosen
+    )
     tell(setup)
     try:
         return asyncio.run(_chat(setup, rights, session_id, choose_lines()))
@@ -61,7 +66,7 @@ def go(args: argparse.Namespace) -> int:
 
 
 async def _chat(setup: Setup, rights: Governed, session_id: str | None, lines: Lines) -> int:
-    async with await Agent.create_from_config_async(setup.config) as agent:
+    async with agent_of(setup) as agent:
         talk = Talk(agent, setup, rights, await open_session(agent, setup, session_id, rights.options()))
         talk.greet()
         while (line := await lines.read()) is not None and await talk.take(line):

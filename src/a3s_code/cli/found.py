@@ -23,7 +23,8 @@ from a3s_code.errors import CodeError
 from a3s_code.stores.factlog import DIRECTORY, log_path
 from a3s_code.stores.logfile import read_header, read_log
 
-_SHORTEST_PREFIX: Final = 3
+SHORTEST_PREFIX: Final = 3
+"""How many first letters of an id name its session."""
 _EVERYTHING: Final = Limits(None, None, None, None)
 
 
@@ -105,7 +106,7 @@ def find_session(workspace: Path, given: str) -> str:
     if os.path.exists(log_path(str(workspace), given)):
         return given
     known = [id_of(path) for path in logs_in(workspace)]
-    begin = [name for name in known if len(given) >= _SHORTEST_PREFIX and name.startswith(given)]
+    begin = [name for name in known if len(given) >= SHORTEST_PREFIX and name.startswith(given)]
     if len(begin) == 1:
         return begin[0]
     if begin:

@@ -73,9 +73,11 @@ def parser() -> argparse.ArgumentParser:
     _pending(commands.add_parser("pending", help="list what waits for an answer"))
     _answer(commands.add_parser("answer", help="answer what waits in a session whose program is gone"))
     _policy(commands.add_parser("policy", help="what a policy decides about a command or a call, and why"))
-    _sessions(commands.add_parser("sessions", help="list the sessions of a workspace"))
+    _sessions(commands.add_parser("sessions", help="list, show, fork or export sessions"))
     _runs(commands.add_parser("runs", help="list the runs of a session"))
+    _resume(commands.add_parser("resume", help="go on with the run of a session that was left open", epilog=EPILOG))
     _log(commands.add_parser("log", help="look at, check, mend or replay a session's log"))
+    _store(commands.add_parser("store", help="check a session store, or bring it to this version"))
     _doctor(commands.add_parser("doctor", help="what is found here, and what to do about what is missing"))
     return top
 
@@ -85,6 +87,7 @@ def _run(run: argparse.ArgumentParser) -> None:
     run.add_argument("prompt", nargs="?", help="what to do; - reads it from standard input")
     _where(run)
     _agent(run)
+    _store_name(run)
     run.add_argument("--json", action="store_true", help="print the events as JSON, one a line")
     run.add_argument("--resume", action="store_true", help="go on with the run of --session that was left open")
     run.add_argument(
@@ -96,6 +99,7 @@ def _chat(chat: argparse.ArgumentParser) -> None:
     chat.set_defaults(module="chat")
     _where(chat)
     _agent(chat)
+    _store_name(chat)
 
 
 def _pending(pending: argparse.ArgumentParser) -> None:
@@ -125,9 +129,76 @@ def _policy(policy: argparse.ArgumentParser) -> None:
 
 
 def _sessions(sessions: argparse.ArgumentParser) -> None:
+    """Without a subcommand it is ``list``; options stand before or behind one."""
     sessions.set_defaults(module="listing", what="sessions")
-    _where(sessions)
-    sessions.add_argument("--json", action="store_true", help="one JSON object a session")
+    _list(sessions, beside_subcommands=False)
+    actions = sessions.add_subparsers(title="subcommands", metavar="SUBCOMMAND")
+    listed = actions.add_parser("list", help="the sessions of a workspace and of a store (the default)")
+    _list(listed, beside_subcommands=True)
+    show = actions.add_parser("show", help="what there is of one session")
+    show.set_defaults(module="show")
+    fork = actions.add_parser("fork", help="begin a session with a copy of another one's log")
+    fork.set_defaults(module="fork")
+    export = actions.add_parser("export", help="everything of one session as one JSON document")
+    export.set_defaults(module="export")
+    for command in (show, fork, export):
+        command.add_argument("session", help="the session's id, or its first letters")
+    for command in (show, fork, export):
+        _which_store(command, beside_subcommands=True)
+    for command in (show, fork):
+        command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one JSON object")
+    fork.add_argument("--at", metavar="SEQ", type=int, help="copy the facts up to this one (default: all)")
+    fork.add_argument("--as", metavar="NEWID", dest="new_id", help="the new session's id (default: one is made)")
+    export.add_argument("-o", metavar="FILE", dest="output", help="a file instead of the standard output")
+
+
+def _list(command: argparse.ArgumentParser, *, beside_subcommands: bool) -> None:
+    unset = argparse.SUPPRESS if beside_subcommands else None
+    _which_store(command, beside_subcommands=beside_subcommands)
+    command.add_argument("--tenant", metavar="ID", default=unset, help="only what the store has of this tenant")
+    command.add_argument("--json", action="store_true", default=unset or False, help="one JSON object a session")
+
+
+def _resume(resume: argparse.ArgumentParser) -> None:
+    resume.set_defaults(module="resume", prompt=None, attach=[], resume=True)
+    resume.add_argument(
+        "session", nargs="?", help="its id, or its first letters (default: the newest with an open run)"
+    )
+    _where(resume)
+    _store_name(resume)
+    _model(resume)
+    _rights(resume)
+    resume.add_argument("--json", action="store_true", help="print the events as JSON, one a line")
+
+
+def _store(store: argparse.ArgumentParser) -> None:
+    store.set_defaults(module="store")
+    store.add_argument(
+        "action",
+        choices=("check", "migrate"),
+        help="check reads every document and names what is damaged; migrate makes what is missing of the store",
+    )
+    _which_store(store, beside_subcommands=False)
+    store.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def _which_store(command: argparse.ArgumentParser, *, beside_subcommands: bool) -> None:
+    unset = argparse.SUPPRESS if beside_subcommands else None
+    _where(command, unset or ".")
+    _store_name(command, unset)
+    command.add_argument("--config", metavar="FILE", default=unset, help="an ACL file")
+
+
+def _store_name(command: argparse.ArgumentParser, unset: str | None = None) -> None:
+    command.add_argument(
+        "--store",
+        metavar="STORE",
+        default=unset,
+        help="file:DIR, sqlite:PATH or postgresql://... (default: the configuration's)",
+    )
+    command.add_argument(
+        "--store-key-env", metavar="NAME", default=unset, help="the variable that holds the key of file:DIR"
+    )
 
 
 def _runs(runs: argparse.ArgumentParser) -> None:
@@ -157,14 +228,24 @@ def _doctor(doctor: argparse.ArgumentParser) -> None:
     doctor.add_argument("--json", action="store_true", help="one JSON object")
 
 
-def _where(command: argparse.ArgumentParser) -> None:
-    command.add_argument("-w", "--workspace", metavar="DIR", default=".", help="the directory to work in (default: .)")
+def _where(command: argparse.ArgumentParser, unset: str = ".") -> None:
+    command.add_argument(
+        "-w", "--workspace", metavar="DIR", default=unset, help="the directory to work in (default: .)"
+    )
 
 
 def _agent(command: argparse.ArgumentParser) -> None:
+    _model(command)
+    command.add_argument("--session", metavar="ID", help="go on with this session of the workspace")
+    _rights(command)
+
+
+def _model(command: argparse.ArgumentParser) -> None:
     command.add_argument("--model", metavar="PROVIDER/MODEL", help="a declared model (default: the configured one)")
     command.add_argument("--config", metavar="FILE", help="an ACL file")
-    command.add_argument("--session", metavar="ID", help="go on with this session of the workspace")
+
+
+def _rights(command: argparse.ArgumentParser) -> None:
     _which_policy(command)
     command.add_argument("--yes", action="store_true", help="approve everything that asks")
     command.add_argument(

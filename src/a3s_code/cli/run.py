@@ -10,11 +10,10 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from a3s_code.api.agent import Agent
 from a3s_code.api.result import AgentResult
 from a3s_code.api.session import Session
 from a3s_code.api.stream import EventStream
@@ -24,7 +23,8 @@ from a3s_code.cli.governed import NOBODY, Governed, governed
 from a3s_code.cli.interrupts import Interrupts
 from a3s_code.cli.narrate import Event
 from a3s_code.cli.render import Renderer, choose_renderer
-from a3s_code.cli.setup import Setup, command_line, notice, open_session, set_up, tell, workspace_of
+from a3s_code.cli.setup import Setup, agent_of, command_line, notice, open_session, set_up, tell, workspace_of
+from a3s_code.cli.stores import Chosen, named_store, with_store
 from a3s_code.cli.waiting import say_what_waits, warn_of_what_waits
 from a3s_code.errors import CodeError
 
@@ -39,6 +39,15 @@ class Watched(NamedTuple):
     refused: bool
 
 
+class Task(NamedTuple):
+    """``run_id`` is the run to go on with where a store says which; else it is the session's last."""
+
+    prompt: str
+    session_id: str | None = None
+    run_id: str | None = None
+    attachments: Sequence[Mapping[str, str]] = ()
+
+
 class Stoppable(Protocol):
     def cancel(self) -> bool: ...
 
@@ -46,14 +55,27 @@ class Stoppable(Protocol):
 def go(args: argparse.Namespace) -> int:
     workspace = workspace_of(args.workspace)
     prompt = _prompt(args)
-    session_id = find_session(workspace, args.session) if args.session else None
-    setup = set_up(workspace, args.config, args.model, os.environ)
-    rights = governed(args, os.environ)
-    attachments = [{"path": str(Path(name).absolute())} for name in args.attach]
+    chosen = named_store(args, os.environ)
+    task = Task(prompt, attachments=[{"path": str(Path(name).absolute())} for name in args.attach])
+    if args.session is not None and chosen is None:
+        task = task._replace(session_id=find_session(workspace, args.session))
+    elif args.session is not None:
+        from a3s_code.cli.known import look_up  # loaded when a store is named
+
+        known = asyncio.run(look_up(workspace, chosen, args.session))
+        task = task._replace(session_id=known.id, run_id=known.checkpointed_run)
+    return work(args, workspace, chosen, task)
+
+
+def work(args: argparse.Namespace, workspace: Path, chosen: Chosen | None, task: Task) -> int:
+    """Sets up what the arguments of ``run`` say, and shows the run."""
+    setup, rights = with_store(
+        set_up(workspace, args.config, args.model, os.environ), governed(args, os.environ), chosen
+    )
     if not args.json:
         tell(setup)
     try:
-        return asyncio.run(_run(args, setup, rights, session_id, prompt, attachments))
+        return asyncio.run(_run(args, setup, rights, task))
     except asyncio.CancelledError:
         return 130
 
@@ -71,25 +93,18 @@ def _prompt(args: argparse.Namespace) -> str:
     return text
 
 
-async def _run(
-    args: argparse.Namespace,
-    setup: Setup,
-    rights: Governed,
-    session_id: str | None,
-    prompt: str,
-    attachments: list[dict[str, str]],
-) -> int:
-    async with await Agent.create_from_config_async(setup.config) as agent:
-        session = await open_session(agent, setup, session_id, rights.options(), quiet=args.json)
+async def _run(args: argparse.Namespace, setup: Setup, rights: Governed, task: Task) -> int:
+    async with agent_of(setup) as agent:
+        session = await open_session(agent, setup, task.session_id, rights.options(), quiet=args.json)
         if args.resume:
-            events = await _resumed(session)
+            events = await _resumed(session, task.run_id)
             if events is None:
                 notice(f"session {session.session_id} has no run that was left open")
                 return 0
         else:
             if not args.json:
                 warn_of_what_waits(session, setup.workspace, rights.words)
-            events = await session.stream_async(prompt, attachments=attachments or None)
+            events = await session.stream_async(task.prompt, attachments=task.attachments or None)
         with choose_renderer(sys.stdout, as_json=args.json) as renderer:
             watched = await watch(events, session, renderer, answers_for(session, rights))
         if watched.code == WAITS:
@@ -102,11 +117,11 @@ async def _run(
     return watched.code
 
 
-async def _resumed(session: Session) -> EventStream | None:
+async def _resumed(session: Session, run_id: str | None) -> EventStream | None:
     last = session.current_run()
-    if last is None:
+    if run_id is None and last is None:
         return None
-    started = await session.resume_stream_async(str(last["id"]))
+    started = await session.resume_stream_async(run_id or str(last and last["id"]))
     return None if isinstance(started, AgentResult) else started
 
 

@@ -6,9 +6,10 @@ Known weakness: a configuration in a workspace is trusted as much as one that th
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from a3s_code.cli.words import clean
 from a3s_code.config.load import default_config, load_config
 from a3s_code.config.model import OFFLINE, CodeConfig
 from a3s_code.errors import CodeError, ConfigError
+from a3s_code.ports.store import SessionStore
 
 IN_WORKSPACE: Final = ("agent.acl", ".a3s/agent.acl")
 LIMITS: Final[dict[str, Any]] = {"tool_budget": None, "step_limit": 200}
@@ -32,12 +34,13 @@ NO_KEY: Final = (
 
 class Setup(msgspec.Struct, frozen=True):
     """``origin`` says where the configuration came from: a path, or empty for the environment. ``model`` is the one to
-    ask for, ``None`` for the configuration's own."""
+    ask for, ``None`` for the configuration's own. ``store`` is one that was named beside the configuration's."""
 
     workspace: Path
     config: CodeConfig
     origin: str
     model: str | None
+    store: SessionStore | None = None
 
     @property
     def offline(self) -> bool:
@@ -96,10 +99,23 @@ def tell(setup: Setup) -> None:
         notice(NO_KEY)
 
 
+@contextlib.asynccontextmanager
+async def agent_of(setup: Setup) -> AsyncIterator[Agent]:
+    """An agent, closed at the end, and the named store after it."""
+    try:
+        async with await Agent.create_from_config_async(setup.config) as agent:
+            yield agent
+    finally:
+        if setup.store is not None:
+            await setup.store.close()
+
+
 async def open_session(
     agent: Agent, setup: Setup, session_id: str | None, governance: Mapping[str, Any], *, quiet: bool = False
 ) -> Session:
-    options = {**LIMITS, **governance, "model": setup.model, "session_id": session_id}
+    """With a store each run is saved when it has settled."""
+    options = {**LIMITS, **governance, "model": setup.model, "session_id": session_id, "session_store": setup.store}
+    options["auto_save"] = setup.store is not None or setup.config.storage == "file"
     session = await agent.session_async(setup.workspace, {k: v for k, v in options.items() if v or k in LIMITS})
     if session.init_warning and not quiet:
         notice(session.init_warning)

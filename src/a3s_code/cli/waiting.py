@@ -18,6 +18,7 @@ from a3s_code.cli.setup import command_line, notice
 from a3s_code.cli.words import call_words, count, one_line, text_of
 from a3s_code.core.content import JsonObject
 from a3s_code.core.rules import Rules
+from a3s_code.core.state import View
 from a3s_code.engine.approvals import pending_confirmations, pending_questions
 
 
@@ -43,8 +44,10 @@ class Waiting(msgspec.Struct, frozen=True):
 def waiting_in(path: str) -> list[Waiting]:
     """What waits in this log; nothing in a damaged one, which `sessions` tells about."""
     view = read_view(path)
-    if view is None:
-        return []
+    return [] if view is None else waiting_of(view)
+
+
+def waiting_of(view: View) -> list[Waiting]:
     calls = [Waiting(each, question=False) for each in pending_confirmations(view, Rules())]
     return [*calls, *(Waiting(each, question=True) for each in pending_questions(view))]
 
