@@ -16,12 +16,14 @@ from typing import Any
 
 from a3s_code.api.blocking import Home, blocking, bridged
 from a3s_code.api.options import SessionOptions
+from a3s_code.api.retention import Limits, Retention
 from a3s_code.api.session import Session
 from a3s_code.api.session.core import SessionCore
 from a3s_code.api.storing import resumed, store_of, stored_session
 from a3s_code.api.wiring import Shared, build, fork_log
 from a3s_code.config.load import config_from_mapping, load_config
 from a3s_code.config.model import CodeConfig
+from a3s_code.core.content import JsonObject
 from a3s_code.engine.session import EngineSession
 from a3s_code.errors import CodeError, SessionClosed, SessionConfigurationError
 from a3s_code.ports.store import SessionStore
@@ -144,6 +146,43 @@ class Agent:
 
     close_session = blocking(close_session_async)
 
+    @bridged
+    async def delete_session_async(
+        self,
+        session_id: str,
+        *,
+        workspace: Source | None = None,
+        session_store: SessionStore | None = None,
+        force: bool = False,
+    ) -> bool:
+        """Deletes what the store (the agent's, unless given) keeps of a session, and its log in ``workspace`` or, left
+        out, in the workspace it was saved with, if that is a directory here; whether there was anything.
+        ``SESSION_BUSY`` while the session is live here or somebody works on it and, without ``force``, while a run of
+        it is open, which it names; ``force`` deletes damaged sessions too."""
+        return await self._retention(session_store).delete(session_id, workspace, force=force)
+
+    delete_session = blocking(delete_session_async)
+
+    @bridged
+    async def prune_sessions_async(
+        self,
+        *,
+        max_age_ms: int | None = None,
+        max_sessions: int | None = None,
+        max_bytes: int | None = None,
+        tenant_id: str | None = None,
+        session_store: SessionStore | None = None,
+        dry_run: bool = False,
+    ) -> list[JsonObject]:
+        """Deletes saved sessions (of a tenant), the one saved longest ago first, until the limits hold; ``dry_run``
+        only says what would go. One dict for each session that a limit wanted gone: ``session_id``, ``tenant_id``,
+        ``saved_ms``, ``stored_bytes``, ``limit``, ``deleted`` and, for one that stays, ``reason`` (``live``, ``held``,
+        ``open_run``, ``unsaved``, ``failed``) and ``detail``."""
+        limits = Limits(max_age_ms, max_sessions, max_bytes)
+        return await self._retention(session_store).prune(limits, tenant_id, dry_run=dry_run)
+
+    prune_sessions = blocking(prune_sessions_async)
+
     def is_closed(self) -> bool:
         """Whether ``close`` has begun."""
         return self._closed
@@ -163,6 +202,11 @@ class Agent:
             self._home.run(self.close_async, name="close")
         if self._home.is_private:
             self._home.close()
+
+    def _retention(self, store: SessionStore | None) -> Retention:
+        if self._closed:
+            raise SessionClosed("The agent is closed")
+        return Retention(self._home, self.list_sessions, store or self._shared.store)
 
     def _given(
         self, options: SessionOptions | Mapping[str, Any] | None, overrides: Mapping[str, Any]
