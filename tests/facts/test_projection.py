@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from a3s_code.core import project
 from a3s_code.core.content import JsonObject, Usage
 from a3s_code.core.events.catalogue import AGENT_EVENT_TYPES_V1
+from a3s_code.core.evidence import with_evidence
 from a3s_code.core.facts import ModelTurn, RunClosed, ToolResulted, UserSaid
 from a3s_code.core.facts.runs import Failure
 from a3s_code.core.fold import fold
@@ -89,7 +90,8 @@ def test_calls_start_and_end_with_their_payloads() -> None:
     story = Story().prompt().turn(a_read("a")).judged("a", ASK, path="b").confirmed("a").started("a")
     assert events(story) == [("tool_execution_start", {"id": "a", "name": "read", "args": {"path": "b"}})]
     story.add(ToolResulted("a", "read", "text", 2, "error", {"k": [1]}, 17))
-    ended = {"id": "a", "name": "read", "output": "text", "exit_code": 2, "metadata": {"k": [1]}, "took_ms": 17}
+    metadata = with_evidence("read", "text", {"k": [1]})
+    ended = {"id": "a", "name": "read", "output": "text", "exit_code": 2, "metadata": metadata, "took_ms": 17}
     assert events(story) == [("tool_end", ended)]
     history = ToolResulted("h", "read", "x", 0, "ok", source="history")
     assert events(Story().add(history)) == []

@@ -25,7 +25,7 @@ from a3s_code import (
     ToolResultTransformPolicy,
     tool,
 )
-from a3s_code.core.evidence import EVIDENCE
+from a3s_code.core.evidence import EVIDENCE, with_evidence
 from a3s_code.core.projection import projected
 from a3s_code.testing import ScriptedModel, calls
 
@@ -95,14 +95,15 @@ TEXTS = st.lists(st.sampled_from(["a", "é", "€", "😀", "\n", "same line\n",
 def test_a_projection_is_bounded_and_its_evidence_true(text: str, policy: ToolResultTransformPolicy) -> None:
     """Whatever the text: the projection keeps to the bound, is valid text, and every size and digest can be checked."""
     found = projected("t", text, policy, 10**9)
-    assert holds(found.evidence, "t", text, found.text)
+    evidence: Any = with_evidence("t", found.text, {EVIDENCE: found.evidence} if found.evidence else {})[EVIDENCE]
+    assert holds(evidence, "t", text, found.text)
     assert len(found.text.encode()) <= policy.max_output_bytes
     assert (found.whole is None) == (found.text == text)
     if found.whole is None:
-        assert found.evidence["content_ref"] == f"inline:sha256:{sha256(text)}"
+        assert evidence["content_ref"] == f"inline:sha256:{sha256(text)}"
     else:
         assert found.whole == text
-        assert found.uri == found.evidence["content_ref"] == f"a3s://tool-output/t/{sha256(text)[:32]}"
+        assert found.uri == evidence["content_ref"] == f"a3s://tool-output/t/{sha256(text)[:32]}"
 
 
 @given(text=TEXTS)
@@ -133,7 +134,7 @@ def test_folding_loses_no_line_that_was_said_once(text: str) -> None:
 def test_what_is_done_to_a_text(text: str, policy: ToolResultTransformPolicy, mode: str, shown: str) -> None:
     """Folding runs when it is on, cutting when the text is still too long, and the evidence says which."""
     found = projected("t", text, policy, 10**9)
-    assert found.evidence["loss_mode"] == mode
+    assert (found.evidence or {}).get("loss_mode", "none") == mode
     assert shown in found.text
 
 
@@ -154,15 +155,15 @@ def test_a_long_array_is_sampled_and_stays_json() -> None:
     assert [item["n"] for item in sampled["items"]] == [0, 142, 285, 428, 570, 713, 856, 999]
     assert sampled["items"][0] == items[0]
     assert '"f": 1.5,' in found.text
-    assert found.evidence["loss_mode"] == "deterministic_transform"
+    assert (found.evidence or {})["loss_mode"] == "deterministic_transform"
     long = projected("t", json.dumps(["x" * 300 for _ in range(1000)]), FOLDING, 10**9)
     assert len(json.loads(long.text)["items"]) == 2
     longer = projected("t", json.dumps(["x" * 3000 for _ in range(10)]), FOLDING, 10**9)
-    assert longer.evidence["loss_mode"] == "head_tail"
+    assert (longer.evidence or {})["loss_mode"] == "head_tail"
 
 
 async def test_every_result_has_evidence(agent: Agent, workspace: Path) -> None:
-    """Results that ran, failed, were refused, rejected, unknown or malformed all carry it, on the log and for hosts."""
+    """Results that ran, failed, were refused, rejected, unknown or malformed all carry it, in events and for hosts."""
     wanted = calls(
         ("ls", {}),
         ("read", {"file_path": "nothing"}),
@@ -174,10 +175,10 @@ async def test_every_result_has_evidence(agent: Agent, workspace: Path) -> None:
     policy = PermissionPolicy(deny=["bash"], default_decision="allow")
     session = await opened(agent, workspace, wanted, "done", permission_policy=policy)
     events = [event async for event in session.stream("go") if event.type == "tool_end"]
-    results = data(workspace, "tool.result")
-    assert len(results) == len(events) == 6
-    for result in results:
-        assert holds(result.metadata[EVIDENCE], result.name, result.output, result.output)
+    assert len(events) == 6
+    for event in events:
+        payload: Any = event.payload
+        assert holds(payload["metadata"][EVIDENCE], payload["name"], payload["output"], payload["output"])
     direct = await session.tool_async("ls", {"path": "nothing"})
     assert direct.error_kind == "not_found"
     assert holds(direct.metadata[EVIDENCE], "ls", direct.output, direct.output)

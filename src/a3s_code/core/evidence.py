@@ -1,7 +1,8 @@
 """What a result was before it was shortened (tools.md §6.1). In: a tool's name, an output, what became of it. Out: the
 evidence that every result carries.
 
-One rule: sizes and digests are those of the UTF-8 texts themselves, so that anybody can check them.
+One rule: sizes and digests are those of the UTF-8 texts themselves, so that anybody can check them. So a fact keeps the
+evidence of a shortened output only: that of a whole one is in the output, and is read off it again.
 Known weakness: a result that came with the history has none.
 """
 
@@ -12,6 +13,7 @@ import re
 from typing import Final, Literal
 
 from a3s_code.core.content import JsonObject
+from a3s_code.core.digest import valid_text
 
 EVIDENCE: Final = "a3s_tool_result_evidence"
 SCHEMA: Final = "a3s.code.tool-result-evidence.v1"
@@ -22,6 +24,20 @@ _BYTES_PER_TOKEN: Final = 4
 _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 _NAME: Final = 64
 _URI: Final = re.compile(r"a3s://tool-output/([A-Za-z0-9_-]{1,64})/([0-9a-f]{32})")
+
+
+def with_evidence(tool: str, output: str, metadata: JsonObject) -> JsonObject:
+    """The metadata of a result as callers see it: one that keeps no evidence has an output that is whole."""
+    return metadata if EVIDENCE in metadata else {**metadata, EVIDENCE: lossless(tool, utf8(output)[1])}
+
+
+def utf8(text: str) -> tuple[str, bytes]:
+    """The text as it is stored: lone surrogates become U+FFFD."""
+    try:
+        return text, text.encode()
+    except UnicodeEncodeError:
+        valid = str(valid_text(text))
+        return valid, valid.encode()
 
 
 def lossless(tool: str, data: bytes) -> JsonObject:

@@ -13,6 +13,7 @@ from a3s_code.core.content import Call, Json, JsonObject, Usage, Verdict
 from a3s_code.core.decide.approvals import asks_person
 from a3s_code.core.digest import json_copy
 from a3s_code.core.events.catalogue import AGENT_EVENT_TYPES_V1
+from a3s_code.core.evidence import with_evidence
 from a3s_code.core.facts import (
     CompactionDone,
     ConfirmationAnswered,
@@ -81,7 +82,7 @@ def _tool_end(result: ToolResulted, view: View) -> Iterator[Event]:
         "name": result.name,
         "output": result.output,
         "exit_code": result.exit_code,
-        "metadata": result.metadata,
+        "metadata": with_evidence(result.name, result.output, result.metadata),
         "took_ms": result.took_ms,
     }
     yield "tool_end", ended

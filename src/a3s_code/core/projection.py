@@ -14,8 +14,7 @@ from typing import Annotated, Final
 import msgspec
 
 from a3s_code.core.content import JsonObject
-from a3s_code.core.digest import valid_text
-from a3s_code.core.evidence import LossMode, artifact_uri, lossless, lossy
+from a3s_code.core.evidence import LossMode, artifact_uri, lossy, utf8
 from a3s_code.core.text.clip import join_head_tail
 
 SCHEMA: Final = "a3s.code.tool-result-transform-policy.v1"
@@ -62,24 +61,24 @@ class ToolResultTransformPolicy(msgspec.Struct, frozen=True):
 
 
 class Projected(msgspec.Struct, frozen=True):
-    """``whole`` is the original of a lossy projection, to be kept under ``uri`` if there is one."""
+    """``evidence`` is that of a lossy projection, ``whole`` its original, to be kept under ``uri`` if there is one."""
 
     text: str
-    evidence: JsonObject
+    evidence: JsonObject | None = None
     whole: str | None = None
     uri: str | None = None
 
 
 def projected(tool: str, output: str, policy: ToolResultTransformPolicy, keep_bytes: int) -> Projected:
     """The projection of ``output``. An original over ``keep_bytes`` can't be kept, and the text says so."""
-    output, data = _encoded(output)
+    output, data = utf8(output)
     if len(data) <= policy.max_output_bytes and not policy.fold_repeated_lines:
-        return Projected(output, lossless(tool, data))
+        return Projected(output)
     text, changed = _transformed(output, data, policy)
     short = text.encode() if changed else data
     bounded = len(short) > policy.max_output_bytes
     if not bounded and not changed:
-        return Projected(output, lossless(tool, data))
+        return Projected(output)
     uri = artifact_uri(tool, data) if len(data) <= keep_bytes else None
     if bounded:
         note = f"full output: {uri}" if uri is not None else _NOT_KEPT
@@ -87,15 +86,6 @@ def projected(tool: str, output: str, policy: ToolResultTransformPolicy, keep_by
         text = join_head_tail(short[: policy.head_bytes], tail, len(short), note).text
         short = text.encode()
     return Projected(text, lossy(tool, data, short, _mode(changed, bounded, policy), uri), output, uri)
-
-
-def _encoded(output: str) -> tuple[str, bytes]:
-    """Lone surrogates become U+FFFD, as they do in a fact."""
-    try:
-        return output, output.encode()
-    except UnicodeEncodeError:
-        valid = str(valid_text(output))
-        return valid, valid.encode()
 
 
 def _mode(changed: bool, bounded: bool, policy: ToolResultTransformPolicy) -> LossMode:

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from a3s_code.core.content import Json, JsonObject, Verdict
+from a3s_code.core.evidence import with_evidence
 from a3s_code.engine.firing import Firing
 from a3s_code.engine.guard import Guard
 from a3s_code.engine.invoke import admission, hooked
@@ -226,4 +227,5 @@ def result_of(inv: Invocation, finished: Finished, *, whole: bool = False) -> To
     """What the caller sees; ``whole`` for one that wants the text before it was shortened."""
     output = finished.output
     text = finished.whole if whole else output.output
-    return ToolResult(inv.name, text, output.exit_code, output.metadata, output.error_kind, output.attachments)
+    metadata = with_evidence(inv.name, output.output, output.metadata)
+    return ToolResult(inv.name, text, output.exit_code, metadata, output.error_kind, output.attachments)

@@ -1,7 +1,8 @@
 """What becomes of a result (tools.md §2.1, steps 14 and 15). In: a tool's output. Out: the output that callers, facts
 and the model see, and the whole text.
 
-One rule: first sanitised, then shortened; what is kept whole is the sanitised text.
+One rule: first sanitised, then shortened; what is kept whole is the sanitised text. The metadata are as a fact keeps
+them: with the evidence of an output that was shortened.
 Known weakness: none known.
 """
 
@@ -54,7 +55,10 @@ class Results:
         result = projected(tool, output.output, governance.transform, self.artifacts.keep_bytes)
         if result.uri is not None and result.whole is not None:
             self.artifacts.put(result.uri, tool, result.whole)
-        metadata = {**output.metadata, **self._kept(tool, output), EVIDENCE: result.evidence}
+        metadata = {**output.metadata, **self._kept(tool, output)}
+        metadata.pop(EVIDENCE, None)  # what a tool says of it counts for nothing
+        if result.evidence is not None:
+            metadata[EVIDENCE] = result.evidence
         whole = result.text if result.whole is None else result.whole
         return replace(output, output=result.text, metadata=metadata), whole
 

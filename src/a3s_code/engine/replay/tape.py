@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from a3s_code.core.codec import Header, Line, encode
 from a3s_code.core.content import Call, JsonObject
-from a3s_code.core.evidence import EVIDENCE
+from a3s_code.core.evidence import with_evidence
 from a3s_code.core.facts import CallJudged, Fact, FactData, ModelTurn, RunOpened, ToolResulted, ToolStarted
 from a3s_code.errors import StoreError
 from a3s_code.ports.log import Position
@@ -137,12 +137,11 @@ class Tape:
         return [line.fact for line in self.lines[self.at - len(facts) : self.at]]
 
     def _older(self, fact: Fact) -> bool:
-        """Whether the record is the same fact from before results carried their evidence."""
-        recorded = self.lines[self.at].fact.data
-        if not isinstance(fact.data, ToolResulted) or not isinstance(recorded, ToolResulted):
+        """Whether the record is the same fact from when whole outputs had their evidence beside them."""
+        data, recorded = fact.data, self.lines[self.at].fact.data
+        if not isinstance(data, ToolResulted) or not isinstance(recorded, ToolResulted):
             return False
-        metadata = {key: value for key, value in fact.data.metadata.items() if key != EVIDENCE}
-        older = replace(fact, data=replace(fact.data, metadata=metadata))
+        older = replace(fact, data=replace(data, metadata=with_evidence(data.name, data.output, data.metadata)))
         return encode(older, self.position.sum)[0].removesuffix(b"\n") == self.lines[self.at].raw
 
     async def sync(self) -> None:
