@@ -88,9 +88,17 @@ class UnknownToolError(ToolError):
 
 
 class SessionBusy(CodeError):
-    """Another operation or process is changing this session's conversation."""
+    """Another operation or process is changing this session's conversation. ``holder`` names who has its lease, and
+    ``until_ms`` is that lease's end by the store's clock, when that is what is in the way."""
 
     default_code = "SESSION_BUSY"
+
+    def __init__(
+        self, message: str, code: str | None = None, *, holder: str = "", until_ms: int = 0, result: Any = None
+    ) -> None:
+        super().__init__(message, code, result=result)
+        self.holder = holder
+        self.until_ms = until_ms
 
 
 class SessionClosed(CodeError):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from a3s_code import Agent, MemorySessionStore, Session
+from a3s_code.api.wiring import LEASES
 from a3s_code.errors import StoreError
 from a3s_code.testing import ScriptedModel, Turn
 
@@ -25,6 +26,17 @@ def logs(workspace: Path) -> list[str]:
     """The files beside the session's log, that one included."""
     directory = workspace / ".a3s" / "effect-log"
     return sorted(path.name for path in directory.glob("s.*")) if directory.exists() else []
+
+
+async def vanished(session: Session) -> None:
+    """As if the session's node had died in the middle of its work: nobody renews its lease, and the lease is void. Its
+    process doesn't know that yet."""
+    keeper = session._engine.keeper
+    assert keeper is not None
+    kept = keeper.holding._kept
+    assert kept is not None
+    LEASES.let_go(kept)
+    await keeper.store.release(kept.lease)
 
 
 class Failing(MemorySessionStore):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from runhelp import data, facts, log_bytes, make_agent, open_session, well_formed
-from savedhelp import REMOTE, Failing, kept, logs
+from savedhelp import REMOTE, Failing, kept, logs, vanished
 
 from a3s_code import Agent, FileSessionStore, HostEnvConfig, MemorySessionStore, SqliteSessionStore
 from a3s_code.core.documents import SessionSnapshot
@@ -134,6 +134,7 @@ async def test_a_log_that_another_session_writes_is_not_replaced(
     store = MemorySessionStore()
     first = await kept(agent, workspace, store, "one", "never")
     await first.send_async("go")
+    await vanished(first)
     there = await kept(agent, elsewhere, store, "two")
     await there.send_async("more")
     before = log_bytes(workspace)

@@ -19,11 +19,12 @@ from a3s_code.api.options import SessionOptions
 from a3s_code.api.retention import Limits, Retention
 from a3s_code.api.session import Session
 from a3s_code.api.session.core import SessionCore
-from a3s_code.api.storing import resumed, store_of, stored_session
+from a3s_code.api.storing import resumed, store_of
 from a3s_code.api.wiring import Shared, build, fork_log
 from a3s_code.config.load import config_from_mapping, load_config
 from a3s_code.config.model import CodeConfig
 from a3s_code.core.content import JsonObject
+from a3s_code.engine.persistence import stored_session
 from a3s_code.engine.session import EngineSession
 from a3s_code.errors import CodeError, SessionClosed, SessionConfigurationError
 from a3s_code.ports.store import SessionStore
@@ -97,11 +98,12 @@ class Agent:
         store = self._to_look_up(given)
         if store is None:
             raise SessionConfigurationError("session option 'session_store': resume_session needs a store to read")
-        snapshot = await store.load_snapshot(session_id)
-        if snapshot is None:
+        snapshot, last = await stored_session(store, session_id)
+        stored = snapshot or last
+        if stored is None:
             raise CodeError(f"no saved session '{session_id}' in the session store", "SESSION_ERROR")
-        session = self._session(snapshot.workspace, resumed(given, snapshot))
-        await session._restore(snapshot)
+        session = self._session(stored.workspace, resumed(given, stored))
+        await session._restore(snapshot, last)
         return session
 
     resume_session = blocking(resume_session_async)
@@ -120,9 +122,9 @@ class Agent:
             raise SessionConfigurationError("replace_session requires a session_store on this session")
         wanted = {name: value for name, value in given.given().items() if value is not None or name != "session_store"}
         with session._engine.held("replace_session"):
-            await session._engine.ready()
+            await session._engine.hold()
             snapshot = await keeper.take()
-            await keeper.store.save_snapshot(snapshot)
+            await keeper.store.save_snapshot(snapshot, keeper.holding.epoch)
             replacing = self._session(
                 session.workspace, session._options.merged({**wanted, "session_id": session.session_id})
             )
@@ -234,10 +236,11 @@ class Agent:
         store = self._to_look_up(given)
         assert store is not None
         assert given.session_id is not None
-        snapshot, stored = await stored_session(store, given.session_id)
+        snapshot, last = await stored_session(store, given.session_id)
+        stored = snapshot or last
         session = self._session(workspace, given if stored is None else resumed(given, stored))
-        if snapshot is not None:
-            await session._restore(snapshot)
+        if stored is not None:
+            await session._restore(snapshot, last)
         return session
 
     def _session(self, workspace: Source, given: SessionOptions) -> Session:
@@ -283,4 +286,4 @@ def _dropped(home: Home, engine: EngineSession) -> None:
     if engine.closed:
         return
     _log.debug("session %s was dropped without close()", engine.parts.session_id)
-    home.later(engine.writer.release)
+    home.later(engine.dropped)

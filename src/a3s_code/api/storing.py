@@ -7,7 +7,6 @@ Known weakness: host tools, hooks, guards and providers are code, so whoever res
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -72,18 +71,6 @@ def bound(options: SessionOptions) -> JsonObject:
 
 _NULLS: Final = frozenset({"tool_budget"})
 """Options whose ``None`` asks for something."""
-
-
-async def stored_session(store: SessionStore, session_id: str) -> tuple[SessionSnapshot | None, Stored | None]:
-    """The session's snapshot, and whatever says how it was set up: that, or its last checkpoint."""
-    snapshot = await store.load_snapshot(session_id)
-    if snapshot is not None:
-        return snapshot, snapshot
-    return None, _last(await store.list_checkpoints(session_id))
-
-
-def _last(checkpoints: Sequence[CheckpointHeader]) -> CheckpointHeader | None:
-    return max(checkpoints, key=lambda header: (header.saved_ms, header.seq), default=None)
 
 
 def resumed(options: SessionOptions, stored: Stored) -> SessionOptions:

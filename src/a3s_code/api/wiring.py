@@ -32,9 +32,11 @@ from a3s_code.hooks.hook import hook_from
 from a3s_code.hooks.runner import HookRunner
 from a3s_code.ports.clock import HostEnvConfig
 from a3s_code.ports.model import Model, ToolSpec
+from a3s_code.ports.store import SessionStore
 from a3s_code.providers.factory import Providers
 from a3s_code.stores.blobs import FileBlobs
 from a3s_code.stores.factlog import FileFactLog, log_path
+from a3s_code.stores.keepalive import Keepalive
 from a3s_code.stores.syncer import Syncer
 from a3s_code.system.clock import SystemClock, SystemEntropy
 from a3s_code.system.hostenv import ConfiguredEnv
@@ -47,6 +49,8 @@ DEFAULT_WINDOW = 200_000
 CHARS_PER_TOKEN = 4
 SYNCER = Syncer()
 """One for the process: all sessions of all agents that wait at a moment share one sync."""
+LEASES = Keepalive(SystemClock())
+"""The same for leases: those of one store are renewed in one batch."""
 
 
 class Shared:
@@ -113,7 +117,7 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
         governance=_governance(options, judging),
         context=_Context(system, tools, options, name).digests,
         rules=_rules(shared.config, options, model, _tokens(system, specs)),
-        keeping=None if store is None else Keeping(store, log, options.auto_save, name or "", bound(options)),
+        keeping=None if store is None else _keeping(store, log, options, name),
         sandbox=command_sandbox(options, place.root, shared.processes, shared.environ, shared.home, shared.clock),
         limits=_limits(options),
         durable=options.log_durability == "fsync",
@@ -125,6 +129,10 @@ def build(shared: Shared, workspace: str | os.PathLike[str], given: SessionOptio
         shared.home.adopt(options.budget_guard)
         engine.guard.set(options.budget_guard, options.budget_guard_timeout_ms)
     return Built(engine, hooks, (*_not_yet(shared.config, options), *instructions.warnings))
+
+
+def _keeping(store: SessionStore, log: FileFactLog, options: SessionOptions, model: str | None) -> Keeping:
+    return Keeping(store, log, LEASES, options.auto_save, model or "", bound(options))
 
 
 def fork_log(engine: EngineSession, session_id: str, at_seq: int | None) -> None:

@@ -35,7 +35,8 @@ def acquired(
     until = now_ms + ttl_ms
     if stored is not None and stored.expires_ms > now_ms and not void:
         if stored.holder != holder:
-            raise SessionBusy(f"session {session_id!r} is held by {stored.holder}")
+            message = f"session {session_id!r} is held by {stored.holder}"
+            raise SessionBusy(message, holder=stored.holder, until_ms=stored.expires_ms)
         return Lease(session_id=session_id, epoch=stored.epoch, holder=holder, expires_ms=until, more=more)
     epoch = stored.epoch + 1 if stored else 1
     return Lease(session_id=session_id, epoch=epoch, holder=holder, expires_ms=until, more=more)

@@ -38,9 +38,16 @@ class Keeper(Protocol):
     async def checkpoint(self, run: ActiveRun) -> None:
         """Keeps what the log has of the run. Raises nothing."""
 
+    def is_sure(self) -> bool:
+        """Whether nobody else can be at work on the session."""
+
+    async def made_sure(self, run: ActiveRun) -> None:
+        """Waits until that is so. ``Interrupted`` when the run ends meanwhile."""
+
 
 class ActiveRun:
-    """``closing`` is set while the session closes; ``outcome`` and ``error`` are set once ``finished`` is done.
+    """``closing`` is set while the session closes; ``left`` says why the run is to be left open at its next step, to be
+    gone on with elsewhere; ``outcome`` and ``error`` are set once ``finished`` is done.
     ``latest`` is what the log last said of the run, also when it takes no closing fact. ``results_kept`` says that the
     ``keeper`` has every tool result."""
 
@@ -67,6 +74,7 @@ class ActiveRun:
         self.traces: deque[JsonObject] = deque(maxlen=0)
         self.worktime = WorkTime(parts.max_execution_time_ms, parts.clock, self._out_of_time)
         self.closing = False
+        self.left: CodeError | None = None
         self.parked = False
         self.published: set[str] = set()
         self.answered = asyncio.Event()

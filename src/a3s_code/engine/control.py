@@ -70,6 +70,7 @@ class Control:
         self._denied: OrderedDict[str, tuple[tuple[Any, ...], Denied]] = OrderedDict()
         self._now_ms = now_ms
         self._new_id = new_id
+        self.changed: Callable[[Receipt], None] | None = None
         self._waiting: list[_Waiting] = []
         self._known: OrderedDict[str, tuple[tuple[Any, ...], Receipt]] = OrderedDict()
 
@@ -135,6 +136,8 @@ class Control:
         return found[1] if found is not None else None
 
     def _tell(self, receipt: Receipt) -> None:
+        if self.changed is not None:
+            self.changed(receipt)
         payload: JsonObject = {"kind": receipt.kind, "request_id": receipt.request_id, "state": receipt.state}
         self._firing.note("post_run_control", payload, receipt.run_id)
 

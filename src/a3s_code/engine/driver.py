@@ -20,7 +20,7 @@ from a3s_code.engine.heartbeat import Heartbeat
 from a3s_code.engine.perform import perform
 from a3s_code.engine.token import Interrupted
 from a3s_code.engine.tool_calls import result_of
-from a3s_code.errors import CodeError, StoreError
+from a3s_code.errors import CodeError, LeaseLost, StoreError
 
 
 async def drive(run: ActiveRun, control: Control) -> None:
@@ -29,17 +29,21 @@ async def drive(run: ActiveRun, control: Control) -> None:
     while True:
         if run.firing.noted:
             await run.firing.flush(run.token)
+        if run.left is not None:
+            return
         step = _stop(run) if run.token.is_cancelled() else next_step(run.view, run.rules)
         if step is None or isinstance(step, Idle):
             return
         try:
+            if run.keeper is not None and not run.keeper.is_sure():
+                await run.keeper.made_sure(run)
             if not control.apply(run, step):
                 await perform(run, step)
-                if not run.results_kept and run.keeper is not None:
-                    await run.keeper.checkpoint(run)
+            if not run.results_kept and run.keeper is not None:
+                await run.keeper.checkpoint(run)
         except Interrupted:
             continue
-        except StoreError:
+        except (StoreError, LeaseLost):
             raise
         except CodeError as error:
             run.error = error
@@ -78,7 +82,7 @@ def _close_now(run: ActiveRun, why: Failure) -> None:
         if run.view.run is not None:
             step = settle(run.view, "failed", error=why)
             run.append(*(result_of(item) for item in step.results), RunClosed("failed", run.view.run.steps, why))
-    except StoreError as error:
+    except (StoreError, LeaseLost) as error:
         run.error = error
 
 

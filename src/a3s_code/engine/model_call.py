@@ -63,9 +63,9 @@ async def infer(run: ActiveRun, step: Infer) -> None:
 
 def _keep_what_was_said(run: ActiveRun, attempt: _Attempt, request: ModelRequest) -> None:
     """An interrupted answer's text stays in the conversation: its reader has seen it. Calls and reasoning don't: they
-    may be cut in the middle."""
+    may be cut in the middle. A run that is left open asks again elsewhere."""
     text = attempt.text()
-    if text:
+    if text and run.left is None:
         run.append(ModelTurn(_clean(run, text), "model", (), (), Usage(estimated=True), request.model, "cancelled"))
 
 

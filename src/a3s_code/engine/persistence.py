@@ -1,7 +1,7 @@
 """A session in its store (durability.md). In: runs as they go and settle. Out: snapshots, checkpoints, rebuilt logs.
 
 One rule: a store that fails is told as ``persistence_failed`` and never ends a run; what would make two runs out of one
-(an admission) or lose facts (a resume) raises.
+(a lease, an admission) or lose facts (a resume) raises, and a lease that is lost ends the run.
 Known weakness: a store that hangs is given up after a minute at each write, so long it holds up its run.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec.structs import replace
 
@@ -22,16 +22,21 @@ from a3s_code.core.documents import Checkpoint, CheckpointHeader, FactLogMark, S
 from a3s_code.engine import snapshot as snapshots
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.artifacts import Artifacts
+from a3s_code.engine.holding import Holder, Holding
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.runs import RunBook
 from a3s_code.engine.token import Interrupted
 from a3s_code.engine.writer import Writer
-from a3s_code.errors import CodeError, StoreError
+from a3s_code.errors import CodeError, LeaseLost, SessionClosed, StoreError
 from a3s_code.ports.log import Position
+from a3s_code.ports.store import SessionStore
 
 _log = logging.getLogger("a3s_code")
 _TRIES: Final = 8
 """How often a store may ask for earlier facts before a checkpoint is given up."""
+
+Known: TypeAlias = tuple[str | None, str | None]
+"""What was in the store when this session looked: its snapshot's digest, and the sum of its last checkpoint."""
 
 PATIENCE_S = 60.0
 """How long one write may take."""
@@ -40,7 +45,7 @@ PATIENCE_S = 60.0
 class Persistence:
     """One a session with a store; an ``active.Keeper``."""
 
-    def __init__(self, parts: Parts, writer: Writer, book: RunBook, artifacts: Artifacts) -> None:
+    def __init__(self, parts: Parts, writer: Writer, book: RunBook, artifacts: Artifacts, holder: Holder) -> None:
         assert parts.keeping is not None
         keeping = parts.keeping
         self.store = keeping.store
@@ -51,6 +56,10 @@ class Persistence:
         self._writer = writer
         self._book = book
         self._artifacts = artifacts
+        self._holder = holder
+        self.holding = Holding(parts.session_id, self.store, keeping.leases, parts.clock)
+        self._known: Known = (None, None)
+        self._one_by_one = asyncio.Lock()
         self._header: Header | None = None
         self._stored: Position | None = None
         self._checkpoints: set[str] = set()
@@ -60,7 +69,7 @@ class Persistence:
 
     async def save(self, run: ActiveRun | None = None) -> str:
         """Saves the session as it stands; gives the snapshot's digest. ``run`` has settled, its last event is held."""
-        return await self.store.save_snapshot(await self.take(run))
+        return await self.store.save_snapshot(await self.take(run), self.holding.epoch)
 
     async def take(self, run: ActiveRun | None = None) -> SessionSnapshot:
         if self._log.exists():
@@ -82,21 +91,84 @@ class Persistence:
         )
         return taken
 
-    async def restore(self, snapshot: SessionSnapshot) -> None:
-        """Before the session's first look at its log. A log that holds the snapshot's last fact, or was begun from this
-        snapshot, goes on; another one, or none, is begun anew with the snapshot's messages."""
-        snapshots.restore_records(snapshot, self._book, self._artifacts, self._parts.env)
-        await self._parts.callbacks.in_thread(self._seed, snapshot)
+    async def restore(self, snapshot: SessionSnapshot | None, last: CheckpointHeader | None) -> None:
+        """Takes in what the store has of the session, by its last checkpoint or by its snapshot, whichever is newer. A
+        log that holds it, or was begun from it, goes on; another one, or none, is begun anew."""
+        self._known = _seen(snapshot, last)
+        if snapshot is not None:
+            snapshots.restore_records(snapshot, self._book, self._artifacts, self._parts.env)
+        if last is not None and (snapshot is None or (last.saved_ms, last.seq) >= (snapshot.saved_ms, _seq(snapshot))):
+            await self.rebuild(last.run_id)
+        elif snapshot is not None and await self._parts.callbacks.in_thread(self._seed, snapshot):
+            self._reread()
 
-    def _seed(self, snapshot: SessionSnapshot) -> None:
+    def _seed(self, snapshot: SessionSnapshot) -> bool:
+        """Whether the log is another one now."""
         mark = snapshot.mark
         here = Position() if mark is None else Position(mark.seq, mark.sum)
         if self._log.holds(here) or snapshots.was_seeded(self._log.header(), snapshot):
-            return
+            return False
         session_id = self._parts.session_id
         header = Header(thread_name(session_id), session_id, self._parts.env.now_ms())
         lines = snapshots.seed_lines(snapshot, self._parts.env)
         self._log.replace(snapshots.seeded_header(header, snapshot), lines)
+        return True
+
+    def _reread(self) -> None:
+        self._writer.forget()
+        self._header, self._stored = None, None
+
+    # -- the lease ----------------------------------------------------------------------------------------------
+
+    async def hold(self) -> bool:
+        """Has the session's lease, and a log with all that others did to the session since this one looked. Whether the
+        lease is new. ``SessionBusy`` names who has it."""
+        try:
+            if not await self.holding.taken(self._holder):
+                return False
+        except Interrupted:
+            raise SessionClosed(f"Session '{self._parts.session_id}' is closed") from None
+        try:
+            await self._catch_up()
+        except BaseException:
+            await self.holding.release()
+            raise
+        return True
+
+    async def _catch_up(self) -> None:
+        epoch = self.holding.epoch
+        if epoch is None or epoch == 1:  # nobody ever had it but us
+            return
+        snapshot, last = await stored_session(self.store, self._parts.session_id)
+        if _seen(snapshot, last) != self._known:
+            await self.restore(snapshot, last)
+
+    def lost(self, error: LeaseLost) -> None:
+        """Somebody else has the lease."""
+        self._holder.lost(error)
+
+    async def answered(self, run_id: str, run: ActiveRun | None) -> None:
+        """Keeps an answer, or a direction, before it is reported as accepted."""
+        if run is not None and run.id == run_id:
+            await self.checkpoint(run)
+            return
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._append(run_id)
+        except LeaseLost:
+            raise
+        except Exception as error:  # noqa: BLE001  the log has it: a host's own store that fails keeps no answer from counting
+            shown = self._parts.governance.loggable(error)
+            _log.warning("session %s: an answer was not kept in its store", self._parts.session_id, exc_info=shown)
+
+    def is_sure(self) -> bool:
+        return self.holding.is_sure()
+
+    async def made_sure(self, run: ActiveRun) -> None:
+        run.emit(
+            project.not_kept("lease", "it could not be renewed in time; the run waits until that is done or it is lost")
+        )
+        await self.holding.made_sure(run.token)
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -110,12 +182,16 @@ class Persistence:
             return
 
     async def _append(self, run_id: str) -> None:
-        at = self._log.position
+        async with self._one_by_one:
+            await self._append_alone(run_id)
+
+    async def _append_alone(self, run_id: str) -> None:
+        at, epoch = self._log.position, self.holding.epoch
         header = await self._checkpoint_header(run_id, at)
         self._checkpoints.add(run_id)
         lines = [] if self._stored is None else await self._lines(self._stored, at)
         for _ in range(_TRIES):
-            reached = await self.store.append_checkpoint(run_id, header, lines)
+            reached = await self.store.append_checkpoint(run_id, header, lines, epoch)
             if reached >= at.seq:
                 self._stored = at
                 break
@@ -123,7 +199,7 @@ class Persistence:
         else:
             raise StoreError(f"the session store asked {_TRIES} times for other facts than it was sent")
         for earlier in self._goes_on:
-            await self.store.append_checkpoint(earlier, replace(header, run_id=earlier), [])
+            await self.store.append_checkpoint(earlier, replace(header, run_id=earlier), [], epoch)
 
     async def _lines(self, after: Position, upto: Position) -> list[bytes]:
         lines: list[bytes] = await self._parts.callbacks.in_thread(self._log.lines, after, upto.seq)
@@ -160,7 +236,7 @@ class Persistence:
 
     async def forget(self, run_id: str) -> None:
         """Deletes the checkpoint of a run that has ended. Raises what the store raises."""
-        await self.store.delete_checkpoint(run_id)
+        await self.store.delete_checkpoint(run_id, self.holding.epoch)
 
     async def rebuild(self, run_id: str) -> bool:
         """Has the log hold what the run's checkpoint holds (facts.md, *Resume*); ``False`` when there is none. A log
@@ -172,8 +248,7 @@ class Persistence:
         if (named.run_id, named.session_id) != (valid_text(run_id), valid_text(self._parts.session_id)):
             raise CodeError(f"refusing to resume checkpoint '{run_id}'", "SESSION_MISMATCH")
         if await self._parts.callbacks.in_thread(self._replaced, checkpoint):
-            self._writer.forget()
-            self._header, self._stored = None, None
+            self._reread()
             await self._parts.callbacks.in_thread(lambda: self._writer.view)
         return True
 
@@ -194,17 +269,17 @@ class Persistence:
         """Once a run has settled, or is left parked."""
         closed = run.view.closed
         if closed is None or closed.run.id != run.id:
-            if run.parked:
+            if run.parked or run.left is not None:
                 await self._tried(run, "checkpoint", self._append, run.id)
             return
         if run.record.input_digest is not None:
             record = run.record.snapshot()
             record["event_count"] = run.record.recorder.event_count + len(run.ending())
-            await self._tried(run, "run record", self.store.settle_run, run.id, record)
+            await self._tried(run, "run record", self.store.settle_run, run.id, record, self.holding.epoch)
         if self.saves:
             await self._tried(run, "snapshot", self.save, run)
         for run_id in sorted(self._checkpoints):
-            await self._tried(run, "checkpoint", self.store.delete_checkpoint, run_id)
+            await self._tried(run, "checkpoint", self.store.delete_checkpoint, run_id, self.holding.epoch)
         self._checkpoints.clear()
         self._goes_on = ()
 
@@ -212,12 +287,31 @@ class Persistence:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await work(*args)
+        except LeaseLost as error:
+            self.lost(error)
         except Exception as error:  # noqa: BLE001  the store may be a host's own, and no failure of it ends a run
             shown = self._parts.governance.loggable(error)
             _log.warning("session %s: its %s was not kept", self._parts.session_id, what, exc_info=shown)
             run.results_kept = True
             why = f"no answer within {PATIENCE_S:g} s" if isinstance(error, TimeoutError) else str(error)
             run.emit(project.not_kept(what, f"{type(error).__name__}: {why}"))
+
+
+async def stored_session(
+    store: SessionStore, session_id: str
+) -> tuple[SessionSnapshot | None, CheckpointHeader | None]:
+    """The session's snapshot and its last checkpoint."""
+    checkpoints = await store.list_checkpoints(session_id)
+    last = max(checkpoints, key=lambda header: (header.saved_ms, header.seq), default=None)
+    return await store.load_snapshot(session_id), last
+
+
+def _seen(snapshot: SessionSnapshot | None, last: CheckpointHeader | None) -> Known:
+    return (snapshot.digest if snapshot else None, last.sum if last else None)
+
+
+def _seq(snapshot: SessionSnapshot) -> int:
+    return snapshot.mark.seq if snapshot.mark else 0
 
 
 def check(checkpoint: Checkpoint) -> None:

@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final
 
-from a3s_code.core import project
 from a3s_code.core.content import Json, JsonObject
 from a3s_code.core.facts import ConfirmationAnswered, Fact, FactData, RunClosed, RunOpened
 from a3s_code.core.facts.runs import Cause
 from a3s_code.core.history import history
 from a3s_code.core.state import ClosedRun, View
-from a3s_code.engine import approvals, detached, points, resuming
+from a3s_code.engine import approvals, detached, leaving, points, resuming
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.control import Control, Kind, Options, Receipt, turn_of
 from a3s_code.engine.driver import drive_to_its_end
@@ -27,11 +26,12 @@ from a3s_code.engine.gate import Gate
 from a3s_code.engine.guard import Guard
 from a3s_code.engine.invoke.kernel import Kernel
 from a3s_code.engine.noted import answered
-from a3s_code.engine.opening import Attach, Prompt, asked, has_to_wait, no_attachments, session_end, session_start
+from a3s_code.engine.opening import Attach, Prompt, asked, has_to_wait, no_attachments, session_start
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.persistence import Persistence
 from a3s_code.engine.resuming import Wanted
 from a3s_code.engine.runs import RunBook, RunRecord
+from a3s_code.engine.seat import Seat
 from a3s_code.engine.token import CancelToken
 from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError, SessionClosed
@@ -58,13 +58,16 @@ class EngineSession:
         self.control = Control(parts.env.now_ms, parts.env.new_id, self.firing)
         self.kernel = Kernel(parts, self.guard, self.firing, self.book.traces.append)
         self.keeper: Persistence | None = None
+        self.seat: Seat | None = None
         if parts.keeping is not None:
-            self.keeper = Persistence(parts, self.writer, self.book, self.kernel.results.artifacts)
+            self.seat = Seat(self)
+            self.keeper = self.seat.keeper
         self.active: ActiveRun | None = None
         self.closed = False
         self.owner: Callable[[], object] = no_owner
         self._gate = Gate(parts.session_id)
         self._closing: asyncio.Task[None] | None = None
+        self._passivating: asyncio.Task[str | None] | None = None
 
     # Conversation
 
@@ -81,7 +84,7 @@ class EngineSession:
         """Admits a prompt and starts its run. ``messages`` is an explicit history (api.md); ``attach`` keeps what the
         prompt comes with. ``SESSION_BUSY`` or ``SessionClosed`` before anything is written."""
         with self._admitted(cause):
-            await self.ready()
+            await self.hold()
             refs = () if attach is no_attachments else await self.parts.callbacks.in_thread(attach)
             given = Prompt(prompt, cause, messages, refs, run_id, input_digest)
             begun = await asked(self.firing, self.parts, self.writer.view, given, self.token)
@@ -95,7 +98,7 @@ class EngineSession:
         are asked once it has returned: what they deny ends the run's events."""
         with self._admitted(cause):
             given = Prompt(prompt, cause, messages, attach())
-            if not has_to_wait(self.firing):
+            if not has_to_wait(self.firing) and (self.keeper is None or self.keeper.holding.is_held()):
                 self.firing.started = True
                 return self._begin(given)
             opened = given.opened(self.parts)
@@ -127,6 +130,7 @@ class EngineSession:
 
     async def _begin_late(self, run: ActiveRun, opened: RunOpened, given: Prompt) -> None:
         try:
+            await self.hold()
             prompt = await asked(self.firing, self.parts, self.writer.view, given, run.token, run.id)
             self.check_open()
             run.append(opened, *prompt.said(self.writer))
@@ -138,20 +142,34 @@ class EngineSession:
         """Goes on from what the log and the run's checkpoint say (facts.md, *Resume*); a quiescent log takes no step
         and gives the last result. What goes on is a new run."""
         with self._admitted("resume_run"):
-            await self.ready()
+            await self.hold(resuming=True)
             await session_start(self.firing, self.parts)
             opened = await resuming.opened(self.parts, self.writer, self.keeper, wanted)
             self.check_open()
             if opened is not None:
                 async with self._known_to_store(opened.run, opened.input_digest, again=True):
-                    return self._start(opened, [])
+                    run = self._start(opened, [])
+                self._deliver()
+                return run
         self._gate.leave()
+        self._deliver()
         if self.writer.view.closed is None:
             raise CodeError("this session's log holds no run that could be resumed", "SESSION_ERROR")
         return self.writer.view.closed
 
     def _known_to_store(self, run_id: str | None, digest: str | None, *, again: bool) -> detached.Around:
         return detached.admitted(self.writer, self.keeper, self.parts.session_id, run_id, digest, again=again)
+
+    async def hold(self, *, resuming: bool = False) -> None:
+        """Has the log read and, with a store that fences, the session's lease; a new holder first takes in what was
+        posted for the session. With ``resuming`` what is for a run at work waits for ``_deliver``."""
+        if self.seat is not None:
+            await self.seat.taken(resuming=resuming)
+        await self.ready()
+
+    def _deliver(self) -> None:
+        if self.seat is not None:
+            self.seat.inbox.deliver()
 
     async def ready(self) -> None:
         """Folds the log once, off the loop when there is something to read."""
@@ -195,7 +213,9 @@ class EngineSession:
             if self.keeper is not None:
                 await self.keeper.settled(run)
         finally:
-            self._put_away(run)
+            leaving.put_away(self, run)
+            self._gate.leave()
+            run.finished.set_result(None)
 
     async def _tell_end(self, run: ActiveRun) -> None:
         """What hooks are told once a run has settled."""
@@ -203,23 +223,6 @@ class EngineSession:
         await points.run_ended(run)
         await self.firing.flush(run.token)
         await self.firing.hooks.drained(DRAIN_S)
-
-    def _put_away(self, run: ActiveRun) -> None:
-        run.end()
-        if run.closing and (run.outcome is None or run.outcome.status != "completed"):
-            run.error = SessionClosed(f"Session '{self.parts.session_id}' is closed")
-        if run.outcome is None and run.error is not None:
-            run.emit(project.failed(str(run.error), run.error.code))
-            if not run.parked:
-                run.record.fail(run.error, self.parts.env.now_ms())
-        if run.outcome is None and run.parked:
-            run.record.status = "parked"
-        self.control.end(run.id)
-        run.fanout.end()
-        run.owner = None
-        self.active = None
-        self._gate.leave()
-        run.finished.set_result(None)
 
     def cancel(self, run_id: str | None = None) -> bool:
         """Interrupts the run at work (of that id); false when there is none."""
@@ -237,21 +240,23 @@ class EngineSession:
             if self.active is not None:
                 self.active.closing = True
             self.token.cancel("the session was closed")
-            self._closing = spawn(self._end(self.active, reason), "closing a session")
+            self._closing = spawn(leaving.end(self, self.active, reason), "closing a session")
         if not self.firing.is_inside():
             await asyncio.shield(self._closing)
 
-    async def _end(self, run: ActiveRun | None, reason: str) -> None:
-        if run is not None:
-            await asyncio.wait([run.finished])
-        await self.kernel.settled()
-        await session_end(self.firing, reason)
-        await self.firing.hooks.drained(DRAIN_S)
-        self.firing.hooks.dropped()
-        if self.parts.sandbox is not None:
-            await self.parts.sandbox.aclose()
-        await self.parts.callbacks.in_thread(self.writer.keep_shortcut)
+    async def passivate(self, deadline_ms: int | None) -> str | None:
+        """Leaves the session so that any node can go on with it (durability.md, *Passivation*). Gives the id of the run
+        that is left open. From inside a callback it returns ``None`` without waiting."""
+        if self._passivating is None:
+            self.check_open()
+            self._passivating = spawn(leaving.passivated(self, deadline_ms), "passivating a session")
+        return None if self.firing.is_inside() else await asyncio.shield(self._passivating)
+
+    def dropped(self) -> None:
+        """Nobody has the session any more, and no run is at work: lock and lease are given back."""
         self.writer.release()
+        if self.keeper is not None:
+            spawn(self.keeper.holding.release(), "giving back a lease")
 
     def check_open(self) -> None:
         if self.closed:
@@ -276,12 +281,15 @@ class EngineSession:
         if answer(self.writer.view) is None:
             return False
         self.check_open()
+        await self.hold()
         self.writer.acquire()  # another process may have answered since this one looked
         fact, run = answer(self.writer.view), self.writer.view.run
         if fact is None or run is None:
             return False
         self.writer.append(run.id, fact)
         await self.writer.durable()
+        if self.keeper is not None:
+            await self.keeper.answered(run.id, self.active)
         if self.active is None and isinstance(fact, ConfirmationAnswered):
             answered(self.firing, run.id, fact, self.writer.view)
             await self.firing.flush()

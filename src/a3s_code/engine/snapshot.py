@@ -78,11 +78,12 @@ def _shown(event: AgentEvent) -> JsonObject:
 
 
 def restore_records(snapshot: SessionSnapshot, book: RunBook, artifacts: Artifacts, env: HostEnv) -> None:
-    """Takes in what the log doesn't hold, before anything is read from it. ``SERIALIZATION_ERROR`` for a snapshot that
-    some other writer filled otherwise."""
+    """Takes in what the log doesn't hold, in the place of what an older snapshot said. ``SERIALIZATION_ERROR`` for a
+    snapshot that some other writer filled otherwise."""
     try:
         for run in snapshot.runs:
             saved = msgspec.convert({**run, "usage": run.get("usage") or {}}, SavedRun)
+            book.drop(saved.id)
             book.restore((saved,), ())
             record = book.get(saved.id)
             events = run.get("events")
@@ -92,6 +93,7 @@ def restore_records(snapshot: SessionSnapshot, book: RunBook, artifacts: Artifac
                 record.recorder.event_count = int(str(run.get("event_count", record.recorder.event_count)))
             if env.fixed:
                 env.seen(saved.id)
+        book.traces.clear()
         book.traces.extend(snapshot.traces)
         for artifact in snapshot.artifacts:
             artifacts.put(str(artifact["uri"]), str(artifact["tool"]), str(artifact["content"]))

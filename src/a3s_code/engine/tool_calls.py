@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from a3s_code.core.content import AttachmentRef, Call
+from a3s_code.core.evidence import EVIDENCE, lossless
 from a3s_code.core.facts import CallJudged, ToolResulted, ToolStarted
 from a3s_code.core.facts.tools import Outcome
 from a3s_code.core.steps import Recorded
@@ -17,6 +18,7 @@ from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.capabilities import capabilities_of, rerun_safe
 from a3s_code.engine.invoke.invocation import Finished, Invocation
 from a3s_code.engine.invoke.judging import FINAL, judged
+from a3s_code.engine.token import Interrupted
 from a3s_code.ports.tasks import spawn
 from a3s_code.ports.tool import Attachment
 
@@ -44,6 +46,8 @@ async def run_batch(run: ActiveRun, calls: tuple[Call, ...]) -> None:
     run.append(*started)
     if any(fact.rerun == "unsafe" for fact in started):
         await run.durable()
+        if run.keeper is not None and run.rules.unknown_outcome != "run":
+            await run.keeper.checkpoint(run)  # another node, too, must know that the call began
     if len(ready) == 1:
         await _finish(run, ready[0])
     else:
@@ -103,6 +107,8 @@ def _started(run: ActiveRun, invocation: Invocation) -> ToolStarted:
 async def record(run: ActiveRun, invocation: Invocation, finished: Finished) -> None:
     """The result fact of a call that the kernel had in hand."""
     output = finished.output
+    if run.left is not None and output.error_kind == "cancelled":
+        raise Interrupted(run.token.reason)  # whoever goes on with the run decides about the call
     host = invocation.tool is not None and invocation.tool.host
     invocation.flush(None if host else output.output)  # a program's two pipes are read in any order
     run.kernel.told(invocation)
@@ -143,5 +149,6 @@ def result_of(item: Recorded) -> ToolResulted:
     metadata = dict(item.metadata)
     if item.kind:
         metadata["error"] = {"type": item.kind, "message": item.output}
+    metadata[EVIDENCE] = lossless(item.call.name, item.output.encode("utf-8", "replace"))
     exit_code = {"ok": 0, "cancelled": 130}.get(item.outcome, 1)
     return ToolResulted(item.call.id, item.call.name, item.output, exit_code, item.outcome, metadata)

@@ -15,6 +15,7 @@ from a3s_code.core.fold import fold
 from a3s_code.core.state import View
 from a3s_code.engine.runs import RunBook
 from a3s_code.engine.shortcut import WORTH_IT, load, save
+from a3s_code.errors import CodeError
 from a3s_code.ports.clock import HostEnv
 from a3s_code.ports.log import FactLog, Position
 
@@ -34,6 +35,7 @@ class Writer:
         self._loading = threading.Lock()  # getters may be the first to look, from any thread
         self._pending = False
         self._saved_at = 0
+        self._refused: CodeError | None = None
 
     @property
     def view(self) -> View:
@@ -96,6 +98,8 @@ class Writer:
 
     def acquire(self) -> None:
         """Becomes the one writer; folds what another writer added meanwhile."""
+        if self._refused is not None:
+            raise self._refused
         view = self.view
         for fact in self._log.acquire():
             view = self._take(view, fact)
@@ -126,6 +130,11 @@ class Writer:
         if self._durable:
             await self._log.sync()
         self._pending = self._log.position.seq != covered
+
+    def refuse(self, error: CodeError) -> None:
+        """Writes nothing any more: whoever tries gets ``error``."""
+        self._refused = error
+        self.release()
 
     def release(self) -> None:
         """Gives up the lock and the descriptor, keeping the view."""

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from a3s_code.api.blocking import Home, blocking, bridged
 from a3s_code.api.session.state import State
-from a3s_code.core.documents import SessionSnapshot
+from a3s_code.core.documents import CheckpointHeader, SessionSnapshot
 from a3s_code.engine.token import CancelToken
 
 
@@ -48,11 +48,11 @@ class Session(State):
         finally:
             self._agent._forget(self)
 
-    async def _restore(self, snapshot: SessionSnapshot) -> None:
-        """Takes in a snapshot before anything is read; a session that can't is given up."""
+    async def _restore(self, snapshot: SessionSnapshot | None, last: CheckpointHeader | None = None) -> None:
+        """Takes in what the store has before anything is read; a session that can't is given up."""
         try:
             assert self._engine.keeper is not None
-            await self._engine.keeper.restore(snapshot)
+            await self._engine.keeper.restore(snapshot, last)
         except BaseException:
             await self._end("not_restored")
             raise

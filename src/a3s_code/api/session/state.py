@@ -28,7 +28,7 @@ class State(Detached):
         self._engine.check_open()
         if self._engine.keeper is None:
             raise SessionConfigurationError("save requires a session_store on this session")
-        await self._engine.ready()
+        await self._engine.hold()
         await self._engine.keeper.save()
 
     save = blocking(save_async)
