@@ -400,6 +400,9 @@ def test_a_client_serves_one_loop_after_another() -> None:
         ("https://h/v1beta/openai", "https://h/v1beta/openai/chat/completions"),
         ("https://h/v1/chat/completions", "https://h/v1/chat/completions"),
         ("https://h:8443/a?api-version=2", "https://h:8443/a/v1/chat/completions?api-version=2"),
+        ("https://h?mail=a@b", "https://h/v1/chat/completions?mail=a@b"),
+        (" HTTPS://h/v1#part ", "https://h/v1/chat/completions"),
+        ("http://[::1]:8080", "http://[::1]:8080/v1/chat/completions"),
     ],
 )
 def test_a_base_url_gets_exactly_one_version(base: str, url: str) -> None:
@@ -409,7 +412,15 @@ def test_a_base_url_gets_exactly_one_version(base: str, url: str) -> None:
 
 def test_a_base_url_that_cannot_work_is_a_configuration_error() -> None:
     """No scheme, no host, credentials in the URL, or an unknown provider without one is refused when it is made."""
-    for url in ("h/v1", "ftp://h", "https://", "https://user:secret@h"):
+    for url in (
+        "h/v1",
+        "ftp://h",
+        "https://",
+        "https://:80/v1",
+        "https://h\n/v1",
+        "https://user:secret@h",
+        "https://user@h",
+    ):
         with pytest.raises(ConfigError) as caught:
             client(url)
         assert "secret" not in caught.value.message

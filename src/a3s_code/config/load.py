@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from a3s_code.config.build import build
@@ -96,7 +95,7 @@ def _source(source: str | os.PathLike[str]) -> Source:
 def read_source(name: str, what: str = "ACL file") -> Source:
     """The file's text. Bytes that are no UTF-8 are an error at their place; errors call the file ``what``."""
     try:
-        with Path(name).open("rb") as file:
+        with open(name, "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a path"

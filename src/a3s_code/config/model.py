@@ -7,7 +7,6 @@ Known weakness: ``None`` means "not said", so a default that belongs to a sessio
 
 from __future__ import annotations
 
-import difflib
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -198,6 +197,8 @@ class CodeConfig(msgspec.Struct, frozen=True):
 
 
 def _nearest(name: str, known: list[str]) -> str:
+    import difflib  # only a misspelt name needs it
+
     close = difflib.get_close_matches(name, known, 1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 

@@ -6,7 +6,6 @@ Known weakness: "warn once" counts per load, so loading a file twice warns twice
 
 from __future__ import annotations
 
-import difflib
 import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -281,5 +280,7 @@ class Section:
 
 
 def _nearest(name: str, known: tuple[str, ...]) -> str:
+    import difflib  # only a misspelt name needs it
+
     close = difflib.get_close_matches(name, [*known, *map(camel, known)], 1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -7,7 +7,6 @@ Known weakness: a name sent in pieces after the arguments began is right in the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Container
 from typing import Final
 
@@ -218,6 +217,8 @@ def parse_arguments(text: str) -> tuple[JsonObject, str | None]:
 
 def _position(text: str) -> str:
     """What the standard parser says, which names line and column; empty when it finds nothing wrong."""
+    import json  # only broken arguments need it
+
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -80,7 +82,13 @@ class _Unsealed(msgspec.Struct):
 _write = msgspec.json.Encoder().encode
 _read_envelope = msgspec.json.Decoder(_Envelope).decode
 _read_object = msgspec.json.Decoder(dict[str, Any]).decode
-_read_data: Final = {kind: msgspec.json.Decoder(data).decode for kind, data in KINDS.items()}
+
+
+@cache
+def _read_data(kind: str) -> Callable[[msgspec.Raw], FactData]:
+    """Of facts of this known kind; made for the first, as a new session reads none."""
+    decode: Callable[[msgspec.Raw], FactData] = msgspec.json.Decoder(KINDS[kind]).decode
+    return decode
 
 
 def thread_name(session_id: str) -> str:
@@ -127,8 +135,8 @@ def decode_line(line: bytes) -> Line:
     raw = line[:-1] if line.endswith(b"\n") else line
     try:
         read = _read_envelope(raw)
-        decode = _read_data.get(read.kind)
-        data: FactData = UnknownData(read.data.copy()) if decode is None else decode(read.data)
+        known = read.kind in KINDS
+        data: FactData = _read_data(read.kind)(read.data) if known else UnknownData(read.data.copy())
     except msgspec.ValidationError as error:
         raise DamagedLine(f"not a fact: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -168,7 +168,6 @@ class _Listed(msgspec.Struct):
     saved_ms: int = 0
 
 
-_read_listed: Final = msgspec.json.Decoder(_Listed).decode
 AnyDocument: TypeAlias = SessionSnapshot | CheckpointHeader | RunAdmission | WorkflowCheckpoint | Lease | Inbox
 D = TypeVar("D", SessionSnapshot, CheckpointHeader, RunAdmission, WorkflowCheckpoint, Lease, Inbox)
 
@@ -219,7 +218,7 @@ def decode(kind: type[D], data: bytes, where: str) -> D:
 def entry_of(data: bytes) -> SessionEntry | None:
     """What a listing says of a session that has only this snapshot; ``None`` when it can't be read."""
     try:
-        read = _read_listed(data)
+        read = msgspec.json.decode(data, type=_Listed)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return SessionEntry(read.session_id, read.labels.get("tenant_id"), read.saved_ms, digest_of(data), len(data))

@@ -9,6 +9,7 @@ text that assigns a long literal to a name like ``token`` is redacted too.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Final, NamedTuple
 
 REDACTED: Final = "[redacted]"
@@ -31,27 +32,34 @@ _VALUE: Final = (
     r"""(?:\\?"[^"\\\r\n]{6,}(?:\\?")?|\\?'[^'\\\r\n]{6,}(?:\\?')?"""
     rf"""|{_BARE}{{6,256}}+(?![(\[]|{_BARE})|{_BARE}{{257,}}+)"""
 )
-_PATTERNS: Final = (
-    _Pattern(("private key-----",), re.compile(f"{KEY_BEGINS.pattern}.*?(?:{KEY_ENDS.pattern}|\\Z)", re.DOTALL)),
-    _Pattern(("akia", "asia"), re.compile(r"(?<![A-Za-z0-9])A[KS]IA[0-9A-Z]{16}(?![0-9A-Za-z])")),
-    _Pattern(("sk-",), re.compile(r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]{0,200}[0-9])[A-Za-z0-9_-]{16,}")),
-    _Pattern(("_",), re.compile(r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})")),
-    _Pattern(("xox",), re.compile(r"(?<![A-Za-z0-9])xox[a-z]-[A-Za-z0-9-]{10,}")),
-    _Pattern(("aiza",), re.compile(r"(?<![A-Za-z0-9])AIza[0-9A-Za-z_-]{30,}")),
-    _Pattern(("eyj",), re.compile(r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,512}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")),
-    _Pattern(
-        ("bearer",), re.compile(r"(\bbearer[ \t]{1,8})[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\g<1>{REDACTED}"
-    ),
-    _Pattern(
-        ("password", "passwd", "pwd", "secret", "token", "key"),
-        re.compile(
-            r"""((?:(?:password|passwd|pwd|secret)\w{0,32}+|token|api[ _-]?key)(?:\\?["'])?[ \t]{0,8}(?::=?|=>?)"""
-            rf"""[ \t]{{0,8}})(?!{re.escape(REDACTED)}){_VALUE}""",
-            re.IGNORECASE,
+
+
+@cache
+def _patterns() -> tuple[_Pattern, ...]:
+    """Compiled when something is first sanitised: most sessions have no security provider."""
+    return (
+        _Pattern(("private key-----",), re.compile(f"{KEY_BEGINS.pattern}.*?(?:{KEY_ENDS.pattern}|\\Z)", re.DOTALL)),
+        _Pattern(("akia", "asia"), re.compile(r"(?<![A-Za-z0-9])A[KS]IA[0-9A-Z]{16}(?![0-9A-Za-z])")),
+        _Pattern(("sk-",), re.compile(r"(?<![A-Za-z0-9])sk-(?=[A-Za-z_-]{0,200}[0-9])[A-Za-z0-9_-]{16,}")),
+        _Pattern(("_",), re.compile(r"(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,})")),
+        _Pattern(("xox",), re.compile(r"(?<![A-Za-z0-9])xox[a-z]-[A-Za-z0-9-]{10,}")),
+        _Pattern(("aiza",), re.compile(r"(?<![A-Za-z0-9])AIza[0-9A-Za-z_-]{30,}")),
+        _Pattern(
+            ("eyj",), re.compile(r"(?<![A-Za-z0-9])eyJ[A-Za-z0-9_-]{8,512}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}")
         ),
-        rf"\g<1>{REDACTED}",
-    ),
-)
+        _Pattern(
+            ("bearer",), re.compile(r"(\bbearer[ \t]{1,8})[A-Za-z0-9._~+/=-]{8,}", re.IGNORECASE), rf"\g<1>{REDACTED}"
+        ),
+        _Pattern(
+            ("password", "passwd", "pwd", "secret", "token", "key"),
+            re.compile(
+                r"""((?:(?:password|passwd|pwd|secret)\w{0,32}+|token|api[ _-]?key)(?:\\?["'])?[ \t]{0,8}(?::=?|=>?)"""
+                rf"""[ \t]{{0,8}})(?!{re.escape(REDACTED)}){_VALUE}""",
+                re.IGNORECASE,
+            ),
+            rf"\g<1>{REDACTED}",
+        ),
+    )
 
 
 class DefaultSecurityProvider:
@@ -61,7 +69,7 @@ class DefaultSecurityProvider:
     def sanitize(self, text: str) -> str:
         """``text`` with ``[redacted]`` for every secret. Safe from any thread."""
         low = text.lower()
-        for needles, expression, replacement in _PATTERNS:
+        for needles, expression, replacement in _patterns():
             if any(needle in low for needle in needles):
                 text = expression.sub(replacement, text)
         return text

@@ -11,7 +11,6 @@ import errno
 import io
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from a3s_code.errors import LlmError
 from a3s_code.providers import failures
@@ -146,7 +145,8 @@ class HttpTransport:
     def _proxy(self, url: str) -> str | None:
         """``HTTP(S)_PROXY`` and ``NO_PROXY``, read once; aiohttp's own way reads them, and ~/.netrc, every time."""
         if url not in self._proxies:
-            from urllib.request import getproxies_environment, proxy_bypass  # 20 ms that no import should cost
+            from urllib.parse import urlsplit  # these two take 20 ms that no import should cost
+            from urllib.request import getproxies_environment, proxy_bypass
 
             parts = urlsplit(url)
             proxy = getproxies_environment().get(parts.scheme)

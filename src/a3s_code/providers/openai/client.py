@@ -6,11 +6,9 @@ Known weakness: only OpenAI's own host is asked for ``max_completion_tokens``; e
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 from a3s_code.core.content import AttachmentRef
 from a3s_code.ports.model import ModelRequest
-from a3s_code.providers.client import HttpModel
+from a3s_code.providers.client import HttpModel, host_of
 from a3s_code.providers.openai.decode import OpenAiDecoder
 from a3s_code.providers.openai.encode import encode, transcript
 
@@ -25,7 +23,7 @@ class OpenAiModel(HttpModel):
         return transcript(request, images=self._images).unseen(request.messages)
 
     def _encode(self, request: ModelRequest) -> bytes:
-        own_host = urlsplit(self.url).hostname == "api.openai.com"
+        own_host = host_of(self.url) == "api.openai.com"
         member = "max_completion_tokens" if own_host else "max_tokens"
         return encode(request, model=self._model or request.model, images=self._images, limit_member=member)
 
