@@ -38,8 +38,7 @@ async def main():
     say(session.session_id)
     for event in events:
         say(event.payload_json, event.metadata_json)
-    traces = sorted(session.trace_events(), key=lambda each: each.get("id", ""))  # calls side by side end in any order
-    say(json.dumps(traces), json.dumps(session.runs()), json.dumps(session.history()))
+    say(json.dumps(session.trace_events()), json.dumps(session.runs()), json.dumps(session.history()))
     await agent.close_async()
 asyncio.run(main())
 """

@@ -14,6 +14,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from a3s_code import Agent, HostEnvConfig, Session, ToolContext, tool
 from a3s_code.errors import CodeError
 from a3s_code.stores.factlog import log_path
 from a3s_code.stores.transaction import Transaction
-from a3s_code.testing import JumpingClock, ScriptedModel, Turn, call, calls, delay, error, text, thought
+from a3s_code.system.clock import SystemClock
+from a3s_code.testing import ScriptedModel, Turn, call, calls, delay, error, text, thought
 
 TIME_MS = 1_700_000_000_000
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(32))
@@ -44,16 +46,15 @@ OPTIONS: dict[str, Any] = {
 }
 
 
-class Uneven(JumpingClock):
-    """Every look at it takes time: ``step`` seconds."""
+class Uneven(SystemClock):
+    """Every look at it takes time: ``step`` seconds more than it took."""
 
     def __init__(self, step: float) -> None:
-        super().__init__()
         self._step = step
+        self._looks = count()
 
     def monotonic(self) -> float:
-        self.advance(self._step)
-        return super().monotonic()
+        return super().monotonic() + next(self._looks) * self._step
 
 
 class Side:
@@ -146,7 +147,7 @@ class Story:
             ),
             call("ls", "{"),
             text("all seen", 4),
-            error(503),
+            error(429, retry_after_ms=1),
             [call("pay", {"amount": 3}, id="c1")],
             [call("ask_user", {"question": "Which?", "options": ["a", "b"]}, id="c2")],
             [delay(gate), "steered later"],
@@ -200,7 +201,7 @@ class Story:
 
     async def _agent(self) -> Agent:
         agent = await Agent.create_from_config_async({})
-        agent._shared.clock = Uneven(0.003 if self._side.late == "left" else 0.007)  # type: ignore[assignment]  # the seam
+        agent._shared.clock = Uneven(0.001 if self._side.late == "left" else 0.002)
         return agent
 
     def _options(self, *script: Turn) -> dict[str, Any]:
@@ -236,7 +237,7 @@ class Story:
 
     async def _until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)  # so that threads have their turn
 
     def _tell(self, when: str, session: Session) -> None:
         """What the session says of itself, as JSON in its own order."""
