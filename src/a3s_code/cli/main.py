@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
     _pending(commands.add_parser("pending", help="list what waits for an answer"))
     _answer(commands.add_parser("answer", help="answer what waits in a session whose program is gone"))
     _policy(commands.add_parser("policy", help="what a policy decides about a command or a call, and why"))
-    _sessions(commands.add_parser("sessions", help="list, show, fork or export sessions"))
+    _sessions(commands.add_parser("sessions", help="list, show, delete, fork or export sessions"))
     _runs(commands.add_parser("runs", help="list the runs of a session"))
     _resume(commands.add_parser("resume", help="go on with the run of a session that was left open", epilog=EPILOG))
     _log(commands.add_parser("log", help="look at, check, mend or replay a session's log"))
@@ -137,15 +137,17 @@ def _sessions(sessions: argparse.ArgumentParser) -> None:
     _list(listed, beside_subcommands=True)
     show = actions.add_parser("show", help="what there is of one session")
     show.set_defaults(module="show")
+    delete = actions.add_parser("delete", help="delete sessions by their ids, or by age, number and size")
+    _delete(delete)
     fork = actions.add_parser("fork", help="begin a session with a copy of another one's log")
     fork.set_defaults(module="fork")
     export = actions.add_parser("export", help="everything of one session as one JSON document")
     export.set_defaults(module="export")
     for command in (show, fork, export):
         command.add_argument("session", help="the session's id, or its first letters")
-    for command in (show, fork, export):
+    for command in (show, delete, fork, export):
         _which_store(command, beside_subcommands=True)
-    for command in (show, fork):
+    for command in (show, delete, fork):
         command.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="one JSON object")
     fork.add_argument("--at", metavar="SEQ", type=int, help="copy the facts up to this one (default: all)")
     fork.add_argument("--as", metavar="NEWID", dest="new_id", help="the new session's id (default: one is made)")
@@ -157,6 +159,18 @@ def _list(command: argparse.ArgumentParser, *, beside_subcommands: bool) -> None
     _which_store(command, beside_subcommands=beside_subcommands)
     command.add_argument("--tenant", metavar="ID", default=unset, help="only what the store has of this tenant")
     command.add_argument("--json", action="store_true", default=unset or False, help="one JSON object a session")
+
+
+def _delete(delete: argparse.ArgumentParser) -> None:
+    delete.set_defaults(module="delete")
+    delete.add_argument("session", nargs="*", help="a session's id, or its first letters")
+    delete.add_argument("--older-than", metavar="AGE", help="those unused for this long: 30d, 12h, 90m")
+    delete.add_argument("--keep", metavar="N", type=int, help="all but the N that were used last")
+    delete.add_argument("--max-bytes", metavar="SIZE", help="the oldest, until the rest takes no more: 500M, 2G")
+    delete.add_argument("--tenant", metavar="ID", default=argparse.SUPPRESS, help="with these: only of this tenant")
+    delete.add_argument("--dry-run", action="store_true", help="say what would be deleted")
+    delete.add_argument("--yes", action="store_true", help="don't ask")
+    delete.add_argument("--force", action="store_true", help="also with an open run")
 
 
 def _resume(resume: argparse.ArgumentParser) -> None:
