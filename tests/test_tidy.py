@@ -9,6 +9,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+from a3s_code.tools.builtin import NAMES
+
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
 LONGEST_FILE = 350
@@ -89,4 +91,26 @@ def test_importing_the_package_is_cheap() -> None:
     found = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True).stdout.split()
     assert "a3s_code" in found
     dear = {"aiohttp", "asyncio", "jsonschema_rs", "rich", "prompt_toolkit", "ssl", "sqlite3", "subprocess"}
+    assert dear.intersection(found) == set()
+
+
+def test_an_idle_session_is_cheap(tmp_path: Path) -> None:
+    """An agent's first session loads no tool, nothing that judges calls, no sandbox, no store and no HTTP client; nor
+    does it load what only they need."""
+    acl = 'default_model = "glm/m"\nproviders "glm" {\n  models "m" {}\n}'
+    look = (
+        "import sys; before = set(sys.modules); from a3s_code import Agent; agent = Agent.create(sys.argv[1])\n"
+        "session = agent.session(sys.argv[2]); print(*sorted(set(sys.modules) - before)); agent.close()"
+    )
+    command = [sys.executable, "-c", look, acl, str(tmp_path)]
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "a3s_code.api.session" in found
+    ours = {
+        *("a3s_code.api.judge", "a3s_code.api.retention", "a3s_code.core.policy.verdict", "a3s_code.core.textforms"),
+        *(f"a3s_code.stores.{name}" for name in ("file", "logfile", "memory", "postgres", "rules", "sqlite")),
+        *(f"a3s_code.tools.{name}" for name in (*NAMES, "schema", "shell", "validate")),
+        "a3s_code.workspace.sandbox",
+    }
+    others = {"aiohttp", "difflib", "email", "ipaddress", "json", "jsonschema_rs", "pathlib", "shutil", "tempfile"}
+    dear = ours | others | {"tree_sitter", "urllib"}
     assert dear.intersection(found) == set()

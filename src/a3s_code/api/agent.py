@@ -12,11 +12,10 @@ import threading
 import weakref
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from a3s_code.api.blocking import Home, blocking, bridged
 from a3s_code.api.options import SessionOptions
-from a3s_code.api.retention import Limits, Retention
 from a3s_code.api.session import Session
 from a3s_code.api.session.core import SessionCore
 from a3s_code.api.storing import resumed, store_of
@@ -28,6 +27,9 @@ from a3s_code.engine.persistence import stored_session
 from a3s_code.engine.session import EngineSession
 from a3s_code.errors import CodeError, SessionClosed, SessionConfigurationError
 from a3s_code.ports.store import SessionStore
+
+if TYPE_CHECKING:
+    from a3s_code.api.retention import Retention
 
 _log = logging.getLogger("a3s_code")
 Source = str | os.PathLike[str]
@@ -180,6 +182,8 @@ class Agent:
         only says what would go. One dict for each session that a limit wanted gone: ``session_id``, ``tenant_id``,
         ``saved_ms``, ``stored_bytes``, ``limit``, ``deleted`` and, for one that stays, ``reason`` (``live``, ``held``,
         ``open_run``, ``unsaved``, ``failed``) and ``detail``."""
+        from a3s_code.api.retention import Limits  # few programs delete sessions
+
         limits = Limits(max_age_ms, max_sessions, max_bytes)
         return await self._retention(session_store).prune(limits, tenant_id, dry_run=dry_run)
 
@@ -208,6 +212,8 @@ class Agent:
     def _retention(self, store: SessionStore | None) -> Retention:
         if self._closed:
             raise SessionClosed("The agent is closed")
+        from a3s_code.api.retention import Retention  # the same
+
         return Retention(self._home, self.list_sessions, store or self._shared.store)
 
     def _given(
