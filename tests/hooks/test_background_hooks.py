@@ -11,7 +11,7 @@ import pytest
 from hookhelp import Heard, open_session, until
 
 from a3s_code import Agent
-from a3s_code.engine import session as engine_session
+from a3s_code.engine import leaving
 from a3s_code.hooks import background
 from a3s_code.testing import call
 
@@ -41,7 +41,7 @@ async def test_the_end_of_an_operation_waits_no_longer_than_its_limit(
     agent: Agent, workspace: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A hook that isn't done by then goes on afterwards, and what is left when the session closes is dropped."""
-    monkeypatch.setattr(engine_session, "DRAIN_S", 0.01)
+    monkeypatch.setattr(leaving, "DRAIN_S", 0.01)
     heard, release = Heard(), asyncio.Event()
 
     async def stuck(event: dict[str, Any]) -> None:
@@ -68,7 +68,7 @@ async def test_the_end_of_an_operation_waits_no_longer_than_its_limit(
 
 async def test_one_slow_hook_holds_up_no_other(agent: Agent, workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each background hook has its own line."""
-    monkeypatch.setattr(engine_session, "DRAIN_S", 0.01)
+    monkeypatch.setattr(leaving, "DRAIN_S", 0.01)
     release, heard = asyncio.Event(), Heard()
 
     async def stuck(event: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ async def test_a_hook_that_never_keeps_up_loses_the_newest(
     agent: Agent, workspace: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What waits is bounded."""
-    monkeypatch.setattr(engine_session, "DRAIN_S", 0.001)
+    monkeypatch.setattr(leaving, "DRAIN_S", 0.001)
     monkeypatch.setattr(background, "LONGEST", 2)
     release, heard = asyncio.Event(), Heard()
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from a3s_code.api.blocking import Home, blocking, bridged
 from a3s_code.api.options import SessionOptions
+from a3s_code.api.posting import post, request_of
 from a3s_code.api.session import Session
 from a3s_code.api.session.core import SessionCore
 from a3s_code.api.storing import resumed, store_of
@@ -135,6 +136,34 @@ class Agent:
         return replacing
 
     replace_session = blocking(replace_session_async)
+
+    @bridged
+    async def post_control_async(
+        self,
+        session_id: str,
+        request: Mapping[str, Any],
+        *,
+        session_store: SessionStore | None = None,
+        wait_ms: int = 0,
+    ) -> JsonObject:
+        """Asks something of a session, whichever process or node holds it; nothing here has to know where that is.
+
+        ``request``: ``kind`` and what the method of that name takes: ``confirm`` (``tool_id``, ``approved``,
+        ``reason``), ``answer`` (``tool_id``, ``answer``), ``steer`` (``text``, ``options``), ``interrupt``
+        (``options``) or ``passivate`` (``deadline_ms``); with a ``request_id`` the same request can be posted again.
+        Gives the receipt (api.md, *Run control*) with the holder's ``detail``; its state is ``posted`` while nobody has
+        answered within ``wait_ms``. Without a holder an answer is kept until the session's next ``send`` or
+        ``resume_run``; a steer and an interrupt are for a run at work, or the one that is resumed.
+        ``INVALID_REQUEST``, ``DUPLICATE_REQUEST``, ``QUEUE_FULL`` (64 wait), ``StoreError``."""
+        store = store_of(self._shared.config, self._shared.store, SessionOptions(session_store=session_store))
+        if store is None:
+            raise SessionConfigurationError("post_control requires a session_store, which the session has too")
+        if isinstance(wait_ms, bool) or not isinstance(wait_ms, int) or wait_ms < 0:
+            raise CodeError(f"wait_ms: expected milliseconds, 0 or more, got {wait_ms!r:.60}", "INVALID_REQUEST")
+        asked = request_of(request, self._shared.entropy.new_id(), self._shared.clock.now_ms())
+        return await post(store, session_id, asked, wait_ms, self._shared.clock)
+
+    post_control = blocking(post_control_async)
 
     def list_sessions(self) -> list[str]:
         """The ids of live sessions, sorted, each once."""

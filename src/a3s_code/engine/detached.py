@@ -2,7 +2,8 @@
 what became of it, or the one admission to start it.
 
 One rule: an id is admitted once, by the store if there is one, before the run's first fact.
-Known weakness: a run whose node died right after its admission is said to run until its session is resumed.
+Known weakness: with a store that gives no leases, a run whose node died right after its admission is said to run until
+its session is resumed.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from a3s_code.core.documents import RunAdmission
 from a3s_code.engine.parts import Limits, Parts
 from a3s_code.engine.persistence import Persistence
 from a3s_code.engine.runs import RunBook, RunRecord, read_again
+from a3s_code.engine.seat import Seat
 from a3s_code.engine.shortcut import SavedRun
 from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError, RunIdentityConflict, StoreError
@@ -31,21 +33,23 @@ class Known(Exception):
     """Somebody else was admitted in between."""
 
 
-async def known(
-    parts: Parts, writer: Writer, book: RunBook, keeper: Persistence | None, run_id: str
-) -> RunRecord | None:
+async def known(parts: Parts, writer: Writer, book: RunBook, seat: Seat | None, run_id: str) -> RunRecord | None:
     """The run's record, also when retention has dropped it; the store's when the run has ended elsewhere or this log
-    doesn't know it. ``RUN_IDENTITY_CONFLICT`` when it is another session's."""
+    doesn't know it. One that nobody can be at work on, as this session holds the lease, is what the log says of it,
+    which may be nothing. ``RUN_IDENTITY_CONFLICT`` when it is another session's."""
     local = book.get(run_id)
     if local is None and book.was_dropped(run_id):
         writer.acquire()
         local = await parts.callbacks.in_thread(partial(read_again, parts.log, parts.session_id, run_id))
-    if keeper is None or (local is not None and local.ended_ms is not None):
+    if seat is None or (local is not None and local.ended_ms is not None):
         return local
-    admission = await keeper.store.load_run(run_id)
+    admission = await seat.keeper.store.load_run(run_id)
     if admission is None or (local is not None and admission.record is None):
         return local
-    return _record(admission, parts.session_id)
+    found = _record(admission, parts.session_id)
+    if found.ended_ms is None and await seat.is_alone():
+        return book.get(run_id)
+    return found
 
 
 def _record(admission: RunAdmission, session_id: str) -> RunRecord:
@@ -81,20 +85,22 @@ async def admitted(
     writer: Writer, keeper: Persistence | None, session_id: str, run_id: str | None, digest: str | None, *, again: bool
 ) -> AsyncIterator[None]:
     """Around the first facts of a run, which is detached if it has a digest. ``Known`` when the store knows it; with
-    ``again`` one that has no record yet and is this session's goes on, as nobody else writes the log. A run that can't
-    begin has failed."""
+    ``again``, or the session's lease, one that has no record yet and is this session's goes on, as nobody else writes
+    the log. A run that can't begin has failed."""
     if keeper is None or run_id is None or digest is None:
         yield
         return
     writer.acquire()
-    earlier = await keeper.store.admit_run(run_id, session_id, digest)
+    epoch = keeper.holding.epoch
+    earlier = await keeper.store.admit_run(run_id, session_id, digest, epoch)
     ours = earlier is None or (earlier.session_id, earlier.input_digest) == (valid_text(session_id), digest)
-    if earlier is not None and not (again and ours and earlier.record is None):
+    alone = again or epoch is not None
+    if earlier is not None and not (alone and ours and earlier.record is None):
         raise Known
     try:
         yield
     except CodeError as error:
-        await keeper.store.settle_run(run_id, _failed(run_id, error))
+        await keeper.store.settle_run(run_id, _failed(run_id, error), epoch)
         raise
 
 

@@ -7,6 +7,7 @@ Known weakness: none known.
 from __future__ import annotations
 
 from a3s_code.core.content import JsonObject
+from a3s_code.engine import leaving
 from a3s_code.engine import session as sessions
 from a3s_code.engine.invoke.invocation import Instead
 from a3s_code.engine.invoke.kernel import result_of
@@ -31,5 +32,5 @@ async def call_tool(
     invocation.instead = instead
     with session.firing.inside():
         result = result_of(invocation, await session.kernel.invoke(invocation), whole=whole)
-        await session.firing.hooks.drained(sessions.DRAIN_S)
+        await session.firing.hooks.drained(leaving.DRAIN_S)
     return result

@@ -116,6 +116,11 @@ class Holding:
         except Exception as error:  # noqa: BLE001  the store may be a host's own; the lease runs out by itself
             _log.warning("session %s: its lease was not given back: %s", self._session_id, error)
 
+    @property
+    def fences(self) -> bool:
+        """Whether there is a lease to hold."""
+        return self._leases is not None
+
     def is_held(self) -> bool:
         """Whether nothing has to be waited for before the session may write."""
         return self._leases is None or self._kept is not None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from a3s_code.core import project
 from a3s_code.engine.active import ActiveRun
 from a3s_code.engine.opening import session_end
-from a3s_code.errors import SessionClosed
+from a3s_code.errors import LeaseLost, SessionClosed
 
 if TYPE_CHECKING:
     from a3s_code.engine.session import EngineSession
@@ -70,7 +70,11 @@ async def _left(session: EngineSession, run: ActiveRun, deadline_ms: int | None)
 
 
 def put_away(session: EngineSession, run: ActiveRun) -> None:
-    """A run's last event and its record, once nothing of it is at work."""
+    """A run's last event and its record, once nothing of it is at work. What a run came to is nobody's result if the
+    store refused it."""
+    if isinstance(run.left, LeaseLost) and run.held:
+        run.held.clear()
+        run.outcome = None
     run.end()
     if run.left is not None and run.outcome is None:
         run.error, run.parked = run.left, True

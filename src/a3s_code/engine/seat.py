@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from a3s_code.engine.inbox import Inbox
 from a3s_code.engine.persistence import Persistence
-from a3s_code.errors import LeaseLost
+from a3s_code.errors import LeaseLost, SessionBusy
 from a3s_code.ports.store import ControlRequest
 
 if TYPE_CHECKING:
@@ -33,6 +33,16 @@ class Seat:
         """Has the lease. With ``resuming`` what was posted for a run at work waits for ``inbox.deliver``."""
         if await self.keeper.hold():
             await self.inbox.taken_over(resuming=resuming)
+
+    async def is_alone(self) -> bool:
+        """Whether nobody is at work on the session, here or elsewhere: then this session has its lease."""
+        if self._session.busy or not self.keeper.holding.fences:
+            return False
+        try:
+            await self._session.hold()
+        except SessionBusy:
+            return False
+        return True
 
     def asked(self, requests: Sequence[ControlRequest]) -> None:
         self.inbox.add(requests)

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
 
 from a3s_code.core.content import Json, JsonObject
 from a3s_code.core.facts import ConfirmationAnswered, Fact, FactData, RunClosed, RunOpened
@@ -36,9 +35,6 @@ from a3s_code.engine.token import CancelToken
 from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError, SessionClosed
 from a3s_code.ports.tasks import spawn
-
-DRAIN_S: Final = 5.0
-"""How long the end of an operation waits for hooks in the background."""
 
 
 def no_owner() -> None:
@@ -222,7 +218,7 @@ class EngineSession:
         self.control.end(run.id)
         await points.run_ended(run)
         await self.firing.flush(run.token)
-        await self.firing.hooks.drained(DRAIN_S)
+        await self.firing.hooks.drained(leaving.DRAIN_S)
 
     def cancel(self, run_id: str | None = None) -> bool:
         """Interrupts the run at work (of that id); false when there is none."""
@@ -323,7 +319,12 @@ class EngineSession:
     async def known(self, run_id: str) -> RunRecord | None:
         """Like ``record``, for a detached run: also one that retention has dropped, or that the store knows."""
         await self.ready()
-        return await detached.known(self.parts, self.writer, self.book, self.keeper, run_id)
+        return await detached.known(self.parts, self.writer, self.book, self.seat, run_id)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an operation holds the gate."""
+        return self._gate.busy
 
     def history(self) -> list[JsonObject]:
         return history(self.writer.view)

@@ -12,6 +12,7 @@ from a3s_code.api.blocking import Home, blocking, bridged
 from a3s_code.api.session.state import State
 from a3s_code.core.documents import CheckpointHeader, SessionSnapshot
 from a3s_code.engine.token import CancelToken
+from a3s_code.errors import CodeError, SessionConfigurationError
 
 
 class SessionCancelToken:
@@ -41,6 +42,25 @@ class Session(State):
         await self._end("closed")
 
     close = blocking(close_async)
+
+    @bridged
+    async def passivate_async(self, deadline_ms: int | None = None) -> str | None:
+        """Leaves the session so that any node can go on with it: admits nothing more, lets the step at work settle (or
+        interrupts it at ``deadline_ms``, Unix time), keeps checkpoint and snapshot, gives the lease back and closes.
+
+        Gives the id of the run that stays open, for ``resume_run`` elsewhere, or ``None``; whoever waits for that run
+        here gets ``SessionClosed``. ``SessionConfigurationError`` without a ``session_store``; when the store fails its
+        error is raised once the session is closed, and the log in the workspace still has everything."""
+        if deadline_ms is not None and (isinstance(deadline_ms, bool) or not isinstance(deadline_ms, int)):
+            raise CodeError(f"deadline_ms: expected Unix milliseconds, got {deadline_ms!r:.60}", "INVALID_REQUEST")
+        if self._engine.keeper is None:
+            raise SessionConfigurationError("passivate requires a session_store on this session")
+        try:
+            return await self._engine.passivate(deadline_ms)
+        finally:
+            self._agent._forget(self)
+
+    passivate = blocking(passivate_async)
 
     async def _end(self, reason: str) -> None:
         try:
