@@ -100,8 +100,9 @@ async def test_a_live_session_is_busy(agent: Agent, workspace: Path) -> None:
     for force in (False, True):
         with pytest.raises(SessionBusy, match="live in this agent: close it first"):
             await agent.delete_session_async("s", session_store=store, workspace=workspace, force=force)
-    (line,) = await agent.prune_sessions_async(session_store=store, max_sessions=0)
-    assert (line["deleted"], line["reason"]) == (False, "live")
+    for dry_run in (False, True):
+        (line,) = await agent.prune_sessions_async(session_store=store, max_sessions=0, dry_run=dry_run)
+        assert (line["deleted"], line["reason"]) == (False, "live")
     assert log_bytes(workspace) == before
     await session.close_async()
     assert await agent.delete_session_async("s", session_store=store) is True
@@ -113,7 +114,7 @@ async def test_a_session_that_waits_for_an_answer_goes_by_force_only(agent: Agen
     run_id = await left_parked(agent, workspace, store)
     for where in ({"session_store": store}, {"workspace": workspace}):
         with pytest.raises(SessionBusy, match=f"run '{run_id}' of session 's' is open; force=True"):
-            await agent.delete_session_async("s", **where)  # type: ignore[arg-type]  # each is what it is called
+            await agent.delete_session_async("s", **where)
     # The first save comes with the end of a run, so there is a checkpoint only, and no listing has the session.
     assert await agent.prune_sessions_async(session_store=store, max_sessions=0) == []
     session = await kept(agent, workspace, store, "written", **ASKS)

@@ -14,6 +14,7 @@ from a3s_code.api import retention
 from a3s_code.core.documents import Lease
 from a3s_code.errors import CodeError, SessionBusy, SessionConfigurationError
 from a3s_code.ports.store import CheckpointHeader, SessionSnapshot
+from a3s_code.testing import ScriptedModel
 from a3s_code.testing.store_contract.helping import Story
 
 pytest_plugins = ["storefixtures"]
@@ -140,6 +141,8 @@ class Meddled(MemorySessionStore):
     """A store in which somebody else does something just before a session's lease, or its deletion, is asked for."""
 
     before: str = ""
+    agent: Agent | None = None
+    place: Path
 
     async def acquire_lease(self, session_id: str, holder: str, ttl_ms: int) -> Lease:
         if self.before == "lease":
@@ -152,6 +155,10 @@ class Meddled(MemorySessionStore):
             assert found is not None
             await super().release(found)
             await super().acquire_lease(str(session_id), "node-b", 60_000)
+        if self.agent is not None:
+            self.opened = await self.agent.session_async(
+                self.place, session_id=session_id, llm_client=ScriptedModel([])
+            )
         return await super().list_checkpoints(session_id)
 
 
@@ -176,6 +183,29 @@ async def test_a_lost_lease_deletes_nothing(agent: Agent) -> None:
         await agent.delete_session_async("s", session_store=store)
     store.before = ""
     assert await names(store) == ["s"]
+
+
+async def test_a_session_that_is_opened_meanwhile_stays(agent: Agent, workspace: Path) -> None:
+    """A session that is opened in the agent while it is looked at stays."""
+    store = Meddled()
+    await save(store, "s", 1)
+    store.agent, store.place = agent, workspace
+    report = await agent.prune_sessions_async(session_store=store, max_age_ms=0)
+    assert told(report) == [("s", "max_age_ms", "live")]
+    assert await names(store) == ["s"]
+
+
+async def test_only_a_whole_path_is_a_workspace(agent: Agent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A snapshot whose workspace is no absolute path takes no log with it, wherever the process stands."""
+    monkeypatch.chdir(tmp_path)
+    log = tmp_path / ".a3s" / "effect-log" / "s.jsonl"
+    log.parent.mkdir(parents=True)
+    log.touch()
+    store = MemorySessionStore()
+    for workspace in ("", ".", str(tmp_path / "nowhere")):
+        await save(store, "s", 1, workspace=workspace)
+        assert told(await agent.prune_sessions_async(session_store=store, max_age_ms=0)) == [("s", "max_age_ms", True)]
+        assert log.exists()
 
 
 async def test_limits_are_checked_first(agent: Agent) -> None:

@@ -73,8 +73,8 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 class _Found(msgspec.Struct):
-    """What is there of a session. ``root`` is the workspace that may have its log, ``log_seq`` the last fact there;
-    ``fault`` says that something can't be read."""
+    """What is there of a session. ``root`` is the workspace that may have its log, on this machine or another;
+    ``log_seq`` is the last fact there, ``fault`` what can't be read."""
 
     root: str | None
     snapshot: SessionSnapshot | None = None
@@ -174,7 +174,8 @@ class Retention:
         try:
             if self._store is not None:
                 await self._look_into(self._store, session_id, found)
-            await self._home.in_thread(_read_log, found, session_id)
+            if found.root is not None:
+                await self._home.in_thread(_read_log, found, log_path(found.root, session_id))
         except StoreError as error:
             found.fault = error
         return found
@@ -186,7 +187,7 @@ class Retention:
         opened = [str(run["id"]) for run in runs if run.get("status") in _OPEN]
         opened += [header.run_id for header in checkpoints]
         found.open_run = opened[0] if opened else None
-        if found.root is None and found.snapshot is not None:
+        if found.root is None and found.snapshot is not None and os.path.isabs(found.snapshot.workspace):
             found.root = found.snapshot.workspace
 
     async def _remove(self, session_id: str, root: str | None, epoch: int | None) -> bool:
@@ -201,12 +202,7 @@ class Retention:
             raise _Kept("live", f"session {session_id!r} is live in this agent: close it first")
 
 
-def _read_log(found: _Found, session_id: str) -> None:
-    """Sets ``root`` to ``None`` where it is no directory of this machine."""
-    if not found.root or not os.path.isabs(found.root) or not os.path.isdir(found.root):
-        found.root = None
-        return
-    path = log_path(found.root, session_id)
+def _read_log(found: _Found, path: str) -> None:
     if not os.path.exists(path):
         return
     view = View()
