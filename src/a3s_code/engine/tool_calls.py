@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 
 from a3s_code.core.content import AttachmentRef, Call
-from a3s_code.core.evidence import EVIDENCE, lossless
 from a3s_code.core.facts import CallJudged, ToolResulted, ToolStarted
 from a3s_code.core.facts.tools import Outcome
 from a3s_code.core.steps import Recorded
@@ -149,6 +148,5 @@ def result_of(item: Recorded) -> ToolResulted:
     metadata = dict(item.metadata)
     if item.kind:
         metadata["error"] = {"type": item.kind, "message": item.output}
-    metadata[EVIDENCE] = lossless(item.call.name, item.output.encode("utf-8", "replace"))
     exit_code = {"ok": 0, "cancelled": 130}.get(item.outcome, 1)
     return ToolResulted(item.call.id, item.call.name, item.output, exit_code, item.outcome, metadata)
