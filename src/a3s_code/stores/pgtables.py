@@ -1,12 +1,13 @@
 """The tables of the PostgreSQL store. In: reads and writes of a transaction. Out: SQL.
 
-One rule: text is compared by code point (``COLLATE "C"``), and a document's bytes are kept as they are.
+One rule: text is compared by code point (``COLLATE "C"``), and a document's bytes are kept as they are. What a
+transaction puts, adds and tells is one statement, sent at its end: each statement is a round trip to the server.
 Known weakness: events of the past beyond the newest 10,000 are removed by whoever writes every 256th.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Final, Protocol
 
@@ -42,15 +43,13 @@ class Connection(Protocol):
 
     async def execute(self, query: str, *args: Any) -> str: ...
 
-    async def executemany(self, query: str, args: Sequence[Sequence[Any]]) -> None: ...
-
     async def fetch(self, query: str, *args: Any) -> list[Any]: ...
 
     async def fetchval(self, query: str, *args: Any) -> Any: ...
 
-    def transaction(
-        self, *, isolation: str | None = None, readonly: bool = False
-    ) -> AbstractAsyncContextManager[None]: ...
+    def transaction(self) -> AbstractAsyncContextManager[None]: ...
+
+    def is_closed(self) -> bool: ...
 
     async def add_listener(self, channel: str, callback: Any) -> None: ...
 
@@ -68,36 +67,35 @@ class Tables:
             f"SELECT kind, key, data FROM {schema}.documents JOIN unnest($1::text[], $2::text[]) AS wanted (kind, key) "
             "USING (kind, key)"
         )
-        self.put = (
-            f"INSERT INTO {schema}.documents VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (kind, key) DO UPDATE SET "
-            "session_id = excluded.session_id, tenant_id = excluded.tenant_id, saved_ms = excluded.saved_ms, "
-            "digest = excluded.digest, data = excluded.data"
-        )
         self.delete = f"DELETE FROM {schema}.documents WHERE kind = $1 AND key = $2 RETURNING 1"
         self.of_session = (
             f"SELECT data FROM {schema}.documents WHERE kind = $1 AND ($2::text IS NULL OR session_id = $2)"
         )
         self.names = f"SELECT key FROM {schema}.documents WHERE kind = $1 ORDER BY key"
-        self.page = (
+        listed = (
             f"SELECT key, tenant_id, saved_ms, digest, (SELECT coalesce(sum(octet_length(data)), 0) "
             f"FROM {schema}.documents AS own WHERE own.session_id = listed.key AND own.kind <> 'lease') + "
             f"(SELECT coalesce(sum(size), 0)::bigint FROM {schema}.facts AS f WHERE f.session_id = listed.key) "
-            f"FROM {schema}.documents AS listed WHERE kind = 'session' "
-            "AND ($1::text IS NULL OR tenant_id = $1) AND ($2::text IS NULL OR key > $2) ORDER BY key LIMIT $3"
+            f"FROM {schema}.documents AS listed WHERE kind = 'session' AND key > $1"
         )
+        self.page = f"{listed} ORDER BY key LIMIT $2"
+        self.page_of_tenant = f"{listed} AND tenant_id = $3 ORDER BY key LIMIT $2"
         self.sums_at = f"SELECT sum FROM {schema}.facts WHERE session_id = $1 AND seq = $2"
         self.last_below = f"SELECT coalesce(max(seq), 0) FROM {schema}.facts WHERE session_id = $1 AND seq < $2"
         self.facts = f"SELECT seq, sum, before, raw FROM {schema}.facts WHERE session_id = $1 AND seq <= $2"
-        self.add_facts = (
-            f"INSERT INTO {schema}.facts SELECT $1, * FROM "
-            "unnest($2::bigint[], $3::text[], $4::text[], $5::bigint[], $6::bytea[]) ON CONFLICT DO NOTHING"
-        )
         self.delete_facts = (
             f"WITH gone AS (DELETE FROM {schema}.facts WHERE session_id = $1 RETURNING 1) SELECT count(*) FROM gone"
         )
-        self.emit = (
-            f"WITH event AS (INSERT INTO {schema}.events (kind, session_id, ref) VALUES ($1, $2, $3) RETURNING id) "
-            f"SELECT id, pg_notify('{self.channel}', '') FROM event"
+        self.write = (
+            f"WITH put AS (INSERT INTO {schema}.documents SELECT * FROM unnest($1::text[], $2::text[], $3::text[], "
+            "$4::text[], $5::bigint[], $6::text[], $7::bytea[]) ON CONFLICT (kind, key) DO UPDATE SET "
+            "session_id = excluded.session_id, tenant_id = excluded.tenant_id, saved_ms = excluded.saved_ms, "
+            "digest = excluded.digest, data = excluded.data), "
+            f"added AS (INSERT INTO {schema}.facts SELECT * FROM unnest($8::text[], $9::bigint[], $10::text[], "
+            "$11::text[], $12::bigint[], $13::bytea[]) ON CONFLICT DO NOTHING), "
+            f"told AS (INSERT INTO {schema}.events (kind, session_id, ref) "
+            "SELECT * FROM unnest($14::text[], $15::text[], $16::text[]) RETURNING id) "
+            f"SELECT id, pg_notify('{self.channel}', '') FROM told"
         )
         self.prune = (
             f"DELETE FROM {schema}.events WHERE id IN "
@@ -143,6 +141,18 @@ class PostgresTransaction:
         self.locked = locked
         self._connection = connection
         self._sql = tables
+        self._put: dict[tuple[Kind, str], tuple[object, ...]] = {}
+        self._added: list[tuple[object, ...]] = []
+        self._told: list[tuple[object, ...]] = []
+
+    async def send(self) -> None:
+        """What was put, added and told."""
+        if not (self._put or self._added or self._told):
+            return
+        columns = [*_columns(self._put.values(), 7), *_columns(self._added, 6), *_columns(self._told, 3)]
+        for number, _ in await self._connection.fetch(self._sql.write, *columns):
+            if number % 256 == 0:
+                await self._connection.execute(self._sql.prune, number - KEPT)
 
     async def now_ms(self) -> int:
         return int(await self._connection.fetchval("SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"))
@@ -152,14 +162,16 @@ class PostgresTransaction:
         return data
 
     async def put(self, kind: Kind, key: str, data: bytes, about: About) -> None:
-        await self._connection.execute(self._sql.put, *_row(kind, key, data, about))
+        row = (kind, key, about.session_id, about.tenant_id, about.saved_ms, digest_of(data), data)
+        self._put[kind, key] = row
 
     async def get_all(self, names: Sequence[tuple[Kind, str]]) -> dict[tuple[Kind, str], bytes]:
         columns = [kind for kind, _ in names], [key for _, key in names]
         return {(row[0], row[1]): row[2] for row in await self._connection.fetch(self._sql.get_all, *columns)}
 
     async def put_all(self, kind: Kind, rows: Sequence[tuple[str, bytes, About]]) -> None:
-        await self._connection.executemany(self._sql.put, [_row(kind, *row) for row in rows])
+        for row in rows:
+            await self.put(kind, *row)
 
     async def delete(self, kind: Kind, key: str, session_id: str = "") -> bool:
         return await self._connection.fetchval(self._sql.delete, kind, key) is not None
@@ -175,7 +187,11 @@ class PostgresTransaction:
         return await self.get(kind, name)
 
     async def page(self, tenant_id: str | None, after: str | None, limit: int) -> list[SessionEntry]:
-        return [SessionEntry(*row) for row in await self._connection.fetch(self._sql.page, tenant_id, after, limit)]
+        if tenant_id is None:
+            found = await self._connection.fetch(self._sql.page, after or "", limit)
+        else:
+            found = await self._connection.fetch(self._sql.page_of_tenant, after or "", limit, tenant_id)
+        return [SessionEntry(*row) for row in found]
 
     async def sums_at(self, session_id: str, seq: int) -> list[str]:
         return [row[0] for row in await self._connection.fetch(self._sql.sums_at, session_id, seq)]
@@ -187,18 +203,14 @@ class PostgresTransaction:
         return [StoredFact(*row) for row in await self._connection.fetch(self._sql.facts, session_id, upto)]
 
     async def add_facts(self, session_id: str, rows: Sequence[StoredFact]) -> None:
-        seq, sums, before, raw = ([getattr(row, field) for row in rows] for field in ("seq", "sum", "before", "raw"))
-        sizes = [len(each) for each in raw]
-        await self._connection.execute(self._sql.add_facts, session_id, seq, sums, before, sizes, raw)
+        self._added += [(session_id, row.seq, row.sum, row.before, len(row.raw), row.raw) for row in rows]
 
     async def delete_facts(self, session_id: str) -> bool:
         return int(await self._connection.fetchval(self._sql.delete_facts, session_id)) > 0
 
     async def emit(self, kind: str, session_id: str, ref: str) -> None:
-        number: int = await self._connection.fetchval(self._sql.emit, kind, session_id, ref)
-        if number % 256 == 0:
-            await self._connection.execute(self._sql.prune, number - KEPT)
+        self._told.append((kind, session_id, ref))
 
 
-def _row(kind: Kind, key: str, data: bytes, about: About) -> tuple[object, ...]:
-    return (kind, key, about.session_id, about.tenant_id, about.saved_ms, digest_of(data), data)
+def _columns(rows: Collection[tuple[object, ...]], count: int) -> Sequence[Sequence[object]]:
+    return list(zip(*rows, strict=True)) if rows else [()] * count

@@ -41,6 +41,8 @@ _SETTINGS: Final = {
     "lock_timeout": "20000",
 }
 _CLOSING_SECONDS: Final = 5
+_RELAXED: Final = "SET LOCAL synchronous_commit = off"
+_TRY: Final = "SELECT key, pg_try_advisory_xact_lock(key) AS got FROM unnest($1::bigint[]) AS key"
 
 
 class PostgresSessionStore(RuledStore):
@@ -93,11 +95,12 @@ class _Server:
             pool = await self._pool()
             async with pool.acquire() as connection:
                 if not locks:
-                    async with connection.transaction(isolation="repeatable_read", readonly=True):
-                        return await rule(PostgresTransaction(connection, self.tables, frozenset()))
-                async with connection.transaction():
-                    got = await self._lock(connection, locks, if_free=if_free)
-                    return await rule(PostgresTransaction(connection, self.tables, got))
+                    return await rule(PostgresTransaction(connection, self.tables, frozenset()))
+                async with self._locked(connection, locks, if_free=if_free) as got:
+                    transaction = PostgresTransaction(connection, self.tables, got)
+                    result = await rule(transaction)
+                    await transaction.send()
+                    return result
 
     def place(self, kind: Kind, key: str) -> str:
         return f"{self.tables.schema}.documents"
@@ -136,18 +139,24 @@ class _Server:
             mine = self._pools[loop] = _Pool(self._dsn, self.tables)
         return await mine.ready()
 
-    async def _lock(self, connection: Connection, locks: Sequence[str], *, if_free: bool) -> frozenset[str]:
-        """In the order of their numbers, so that two transactions never wait for each other."""
+    @contextlib.asynccontextmanager
+    async def _locked(
+        self, connection: Connection, locks: Sequence[str], *, if_free: bool
+    ) -> AsyncGenerator[frozenset[str], None]:
+        """A transaction with ``locks``, taken in the order of their numbers, so that two never wait for each other."""
         numbers = {_number(self.tables.schema, lock): lock for lock in locks}
-        keys = sorted(numbers)
-        if not if_free:
-            await connection.execute("SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key", keys)
-            return frozenset(locks)
-        found = await connection.fetch(
-            "SELECT key, pg_try_advisory_xact_lock(key) AS got FROM unnest($1::bigint[]) AS key", keys
-        )
-        got = {row["key"] for row in found if row["got"]}
-        return frozenset(lock for lock in locks if _number(self.tables.schema, lock) in got)
+        take = [f"SELECT pg_advisory_xact_lock({number})" for number in sorted(numbers)]
+        try:
+            await connection.execute("; ".join(["BEGIN", *([_RELAXED] if if_free else take)]))
+            if if_free:
+                rows = await connection.fetch(_TRY, sorted(numbers))
+                locks = [numbers[row["key"]] for row in rows if row["got"]]
+            yield frozenset(locks)
+            await connection.execute("COMMIT")
+        except BaseException:
+            if not connection.is_closed():
+                await connection.execute("ROLLBACK")
+            raise
 
 
 class _Pool:
@@ -175,7 +184,7 @@ class _Pool:
     async def _opened(self) -> AsyncGenerator[_AsyncpgPool, None]:
         """A generator, as a loop that ends closes those that began on it: connections don't outlive their loop."""
         pool = await _driver().create_pool(
-            self._dsn, min_size=0, max_size=8, command_timeout=60, server_settings=_SETTINGS
+            self._dsn, min_size=0, max_size=8, command_timeout=60, server_settings=_SETTINGS, reset=_as_it_is
         )
         try:
             async with pool.acquire() as connection:
@@ -186,6 +195,10 @@ class _Pool:
                 await asyncio.wait_for(pool.close(), _CLOSING_SECONDS)
             except TimeoutError:
                 pool.terminate()
+
+
+async def _as_it_is(connection: Connection) -> None:
+    """A connection goes back to its pool without a round trip: what a transaction sets and locks ends with it."""
 
 
 def _driver() -> Any:

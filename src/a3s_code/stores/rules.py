@@ -16,6 +16,7 @@ from a3s_code.core.content import JsonObject
 from a3s_code.core.documents import (
     Checkpoint,
     CheckpointHeader,
+    Lease,
     RunAdmission,
     SessionEntry,
     SessionSnapshot,
@@ -30,7 +31,7 @@ from a3s_code.errors import CodeError, RunIdentityConflict, StoreError
 from a3s_code.ports.store import Epoch
 from a3s_code.stores.holding import HoldingRules
 from a3s_code.stores.rulebase import run_lock, session_lock
-from a3s_code.stores.transaction import About, Transaction
+from a3s_code.stores.transaction import About, Kind, Transaction
 
 _FEW: Final = 64
 """So many facts are read on the loop."""
@@ -114,8 +115,7 @@ class RuledStore(HoldingRules):
         data = encode(header)
 
         async def rule(tx: Transaction) -> int:
-            await self._fence(tx, session_id, epoch)
-            await self._claim(tx, run_id, session_id)
+            await self._claim(tx, run_id, session_id, epoch)
             if not lines:
                 if header.sum not in await tx.sums_at(session_id, header.seq):
                     return await tx.last_below(session_id, header.seq)
@@ -244,9 +244,15 @@ class RuledStore(HoldingRules):
         await tx.emit("session.saved", session_id, "")
         return digest_of(data)
 
-    async def _claim(self, tx: Transaction, run_id: str, session_id: str) -> None:
-        """``RunIdentityConflict`` when the run's checkpoint or admission is another session's."""
-        found = await tx.get_all([("checkpoint", run_id), ("run", run_id)])
+    async def _claim(self, tx: Transaction, run_id: str, session_id: str, epoch: Epoch) -> None:
+        """``_fence``, and ``RunIdentityConflict`` when the run's checkpoint or admission is another session's; with one
+        read."""
+        names: list[tuple[Kind, str]] = [("checkpoint", run_id), ("run", run_id)]
+        found = await tx.get_all(names if epoch is None else [*names, ("lease", session_id)])
+        if epoch is not None:
+            stored = found.pop(("lease", session_id), None)
+            lease = None if stored is None else self._decode(Lease, stored, session_id)
+            leasing.fence(lease, session_id, epoch)
         held = {
             self._decode(CheckpointHeader, data, run_id).session_id
             if kind == "checkpoint"

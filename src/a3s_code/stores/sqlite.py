@@ -91,7 +91,8 @@ class _Database:
     async def transact(self, locks: Sequence[str], rule: Rule[T], *, if_free: bool = False) -> T:
         if not locks:
             return await self._reader.run(self._blocking, locks, rule, "BEGIN")
-        result: T = await self._writer.run(self._blocking, locks, rule, "BEGIN IMMEDIATE")
+        synced = f"PRAGMA synchronous = {'NORMAL' if if_free else 'FULL'}"
+        result: T = await self._writer.run(self._blocking, locks, rule, synced, "BEGIN IMMEDIATE")
         self._bell.ring()
         return result
 
@@ -132,9 +133,10 @@ class _Database:
             )
             return first, last, [StoreEvent(str(seq), *rest) for seq, *rest in found]
 
-    def _blocking(self, locks: Sequence[str], rule: Rule[T], begin: str) -> T:
+    def _blocking(self, locks: Sequence[str], rule: Rule[T], *begin: str) -> T:
         with self._used() as connection:
-            connection.execute(begin)
+            for statement in begin:
+                connection.execute(statement)
             try:
                 result = run_through(rule(_Transaction(connection, locks, self.path)))
                 connection.execute("COMMIT")
@@ -246,8 +248,8 @@ class _Transaction(OneByOne):
             "WHERE own.session_id = listed.key AND own.kind <> 'lease') + "
             "(SELECT coalesce(sum(size), 0) FROM facts WHERE facts.session_id = listed.key) "
             "FROM documents AS listed WHERE kind = 'session' "
-            "AND (?1 IS NULL OR tenant_id = ?1) AND (?2 IS NULL OR key > ?2) ORDER BY key LIMIT ?3",
-            (tenant_id, after, limit),
+            f"AND key > ?2 {'' if tenant_id is None else 'AND tenant_id = ?1 '}ORDER BY key LIMIT ?3",
+            (tenant_id, after or "", limit),
         )
         return [SessionEntry(*row) for row in found]
 

@@ -111,8 +111,9 @@ Rule: TypeAlias = Callable[[Transaction], Coroutine[Any, Any, T]]
 
 class Backend(Protocol):
     def transact(self, locks: Sequence[str], rule: Rule[T], *, if_free: bool = False) -> Awaitable[T]:
-        """Runs ``rule`` in one transaction that has ``locks`` (none: it only reads). With ``if_free`` a lock that
-        somebody has is left out instead of waited for."""
+        """Runs ``rule`` in one transaction that has ``locks``. Without any it only reads, and each read sees what is
+        there by then. ``if_free`` is for renewing leases: a lock that somebody has is left out instead of waited for,
+        and a power cut may undo what is written."""
 
     def place(self, kind: Kind, key: str) -> str:
         """Where a document is kept: a file, a table."""
