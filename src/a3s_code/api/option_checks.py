@@ -29,7 +29,7 @@ Check: TypeAlias = Callable[[Any], Any]
 
 SLOT_BYTES: Final = 32 * 1024
 SLOTS: Final = ("role", "guidelines", "response_style", "output_language", "extra")
-_LANGUAGE: Final = re.compile(r"(?:[A-Za-z]{2,8}|[xXiI])(?:-[A-Za-z0-9]{1,8})*")
+_LANGUAGE: Final = r"(?:[A-Za-z]{2,8}|[xXiI])(?:-[A-Za-z0-9]{1,8})*"
 
 _Natural = Annotated[int, Meta(ge=0)]
 _Positive = Annotated[int, Meta(ge=1)]
@@ -145,7 +145,7 @@ def slot(value: object) -> str | None:
 
 def language(value: object) -> str | None:
     tag = slot(value)
-    if tag is not None and not _LANGUAGE.fullmatch(tag.strip()):
+    if tag is not None and not re.fullmatch(_LANGUAGE, tag.strip()):
         raise ValueError(f"Expected a BCP-47 language tag like 'de' or 'pt-BR', got {_shown(value)}")
     return tag.strip() if tag else None
 

@@ -17,12 +17,13 @@ _SECRETISH = re.compile(
     r"key|token|secret|passw|auth|cookie|bearer|credential|header|\benv\b|\bargs\b|mcp_servers|search|sk-|://[^/\s]*@",
     re.IGNORECASE,
 )
-_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"?|\'[^\']*\'?|#.*|//.*|[A-Za-z0-9_.+/-]+|[^"\'#A-Za-z0-9_.+/-]')
+# Compiled by the first error (``re`` keeps them), as ``_NUMBER``.
+_PIECE = r'"(?:[^"\\]|\\.)*"?|\'[^\']*\'?|#.*|//.*|[A-Za-z0-9_.+/-]+|[^"\'#A-Za-z0-9_.+/-]'
 _PLAIN = frozenset(
     """true false null env providers models api_key apiKey base_url baseUrl headers name tool_call limit cost context
     output input cache_read cache_write default_model mcp_servers transport type command args url search""".split()
 )
-_NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,4})?")
+_NUMBER = r"-?[0-9]{1,9}(\.[0-9]{1,4})?"
 _WIDTH = 120
 
 
@@ -64,7 +65,7 @@ class Source(msgspec.Struct, frozen=True):
         text = self.text[start:].partition("\n")[0].removesuffix("\r")
         guarded = any(first < start + len(text) and start < last for first, last in self.guarded)
         if guarded or secretish((text, *path)) or _in_provider(path):
-            text = "".join(_masked(piece) for piece in _PIECE.findall(text))
+            text = "".join(_masked(piece) for piece in re.findall(_PIECE, text))
         text, caret = _window(text, column - 1)
         gutter = " " * len(str(line))
         return ConfigError(
@@ -74,7 +75,7 @@ class Source(msgspec.Struct, frozen=True):
 
 def _masked(piece: str) -> str:
     """``piece`` of a line in the same width, without what may be a secret."""
-    if len(piece) == 1 or piece in _PLAIN or _NUMBER.fullmatch(piece):
+    if len(piece) == 1 or piece in _PLAIN or re.fullmatch(_NUMBER, piece):
         return piece
     if piece[0] in "\"'":
         end = piece[0] if piece[-1] == piece[0] else "*"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 RUNTIME_DIRECTORY: Final = ".a3s"
@@ -26,19 +27,24 @@ CREDENTIAL_DIRECTORIES: Final = (
     (".config", "gcloud"),
     (".config", "gh"),
 )
-_CREDENTIAL: Final = re.compile(
-    r"""\.env | \.env\.(?!(?:example|sample|template)\Z).*
-      | \.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)
-      | id_(?:rsa|dsa|ecdsa|ed25519)
-      | .*\.(?:pem|key|p12|pfx|jks|keystore|kdbx)
-      | credentials\.json | service-account.*\.json""",
-    re.IGNORECASE | re.DOTALL | re.VERBOSE,
-)
+
+
+@cache
+def _credential() -> re.Pattern[str]:
+    """Compiled when a tool first names a file."""
+    return re.compile(
+        r"""\.env | \.env\.(?!(?:example|sample|template)\Z).*
+          | \.(?:netrc|npmrc|pypirc|pgpass|htpasswd|git-credentials)
+          | id_(?:rsa|dsa|ecdsa|ed25519)
+          | .*\.(?:pem|key|p12|pfx|jks|keystore|kdbx)
+          | credentials\.json | service-account.*\.json""",
+        re.IGNORECASE | re.DOTALL | re.VERBOSE,
+    )
 
 
 def is_credential_file(name: str) -> bool:
     """Whether a file of this name holds credentials, wherever it lies."""
-    return _CREDENTIAL.fullmatch(name) is not None
+    return _credential().fullmatch(name) is not None
 
 
 def is_credential_directory(parts: Sequence[str]) -> bool:

@@ -22,7 +22,7 @@ from a3s_code.ports.model import ModelRequest
 Load: TypeAlias = Callable[[AttachmentRef], bytes] | None
 Part: TypeAlias = dict[str, Any]
 LOST: Final = "cancelled: this call has no result"
-_NAME = re.compile(r"[^a-zA-Z0-9_-]")
+_NAME = r"[^a-zA-Z0-9_-]"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -166,11 +166,11 @@ def dumps(value: Any) -> bytes:
 
 def wire_name(name: str) -> str:
     """A tool name that every provider takes: a made-up one in the history must not fail every later request."""
-    return _NAME.sub("_", name)[:64] or "unknown"
+    return re.sub(_NAME, "_", name)[:64] or "unknown"
 
 
 def wire_id(call: str) -> str:
-    return _NAME.sub("_", call) or "_"
+    return re.sub(_NAME, "_", call) or "_"
 
 
 def attached(ref: AttachmentRef, load: Load, *, images: bool, image_part: Callable[[str, str], Part]) -> Part:

@@ -22,7 +22,7 @@ _MAX_PATH = 4096
 _MAX_NAME = 255
 # A drive, a stream, a rooted or UNC form, a name that Windows would shorten. `file:` alone (of `file://`) is a name.
 _WINDOWS = re.compile(r"[A-Za-z]:|\\|[^/]*:[^/]|.*[. ]\Z", re.DOTALL)
-_DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?\Z", re.IGNORECASE)
+_DEVICES = r"(?i)(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?\Z"
 
 
 def locate(root: str, path: str) -> Place:
@@ -66,7 +66,7 @@ def _check_form(path: str) -> None:
 def _is_windows_form(name: str) -> bool:
     if name in (".", ".."):
         return False
-    return _WINDOWS.match(name) is not None or (os.name == "nt" and _DEVICES.match(name) is not None)
+    return _WINDOWS.match(name) is not None or (os.name == "nt" and re.match(_DEVICES, name) is not None)
 
 
 def relative_to(root: str, path: str) -> str | None:
