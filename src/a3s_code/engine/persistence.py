@@ -234,9 +234,19 @@ class Persistence:
         """Nobody may go on with this run any more: its checkpoint is deleted with those of the next run that ends."""
         self._checkpoints.add(run_id)
 
-    async def forget(self, run_id: str) -> None:
-        """Deletes the checkpoint of a run that has ended. Raises what the store raises."""
-        await self.store.delete_checkpoint(run_id, self.holding.epoch)
+    async def make_up(self, *ended: str | None) -> None:
+        """Does what a process that ended these runs didn't come to: their record, the snapshot, and the end of their
+        checkpoints. Raises what the store raises."""
+        for run_id in filter(None, ended):
+            record = self._book.get(run_id)
+            if record is not None and record.input_digest is not None and record.ended_ms is not None:
+                admitted = await self.store.load_run(run_id)
+                if admitted is not None and admitted.record is None:
+                    await self.store.settle_run(run_id, record.snapshot(), self.holding.epoch)
+        if self.saves:
+            await self.save()
+        for run_id in filter(None, ended):
+            await self.store.delete_checkpoint(run_id, self.holding.epoch)
 
     async def rebuild(self, run_id: str) -> bool:
         """Has the log hold what the run's checkpoint holds (facts.md, *Resume*); ``False`` when there is none. A log
@@ -257,7 +267,9 @@ class Persistence:
         named = checkpoint.header
         if self._log.exists() and self._log.holds(Position(named.seq, named.sum)):
             return False
-        check(checkpoint)
+        last = self._book.get(check(checkpoint))
+        if last is not None and last.ended_ms is not None:  # the snapshot was saved since: the checkpoint was left over
+            return False
         session_id = self._parts.session_id
         header = Header(thread_name(session_id), session_id, named.created_ms, named.logic)
         self._log.replace(header, checkpoint.facts)
@@ -279,14 +291,16 @@ class Persistence:
         if self.saves:
             await self._tried(run, "snapshot", self.save, run)
         for run_id in sorted(self._checkpoints):
-            await self._tried(run, "checkpoint", self.store.delete_checkpoint, run_id, self.holding.epoch)
-        self._checkpoints.clear()
+            if await self._tried(run, "checkpoint", self.store.delete_checkpoint, run_id, self.holding.epoch):
+                self._checkpoints.discard(run_id)
         self._goes_on = ()
 
-    async def _tried(self, run: ActiveRun, what: str, work: Callable[..., Awaitable[object]], *args: object) -> None:
+    async def _tried(self, run: ActiveRun, what: str, work: Callable[..., Awaitable[object]], *args: object) -> bool:
+        """Whether the store did it."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await work(*args)
+            return True
         except LeaseLost as error:
             self.lost(error)
         except Exception as error:  # noqa: BLE001  the store may be a host's own, and no failure of it ends a run
@@ -295,6 +309,7 @@ class Persistence:
             run.results_kept = True
             why = f"no answer within {PATIENCE_S:g} s" if isinstance(error, TimeoutError) else str(error)
             run.emit(project.not_kept(what, f"{type(error).__name__}: {why}"))
+        return False
 
 
 async def stored_session(
@@ -314,9 +329,9 @@ def _seq(snapshot: SessionSnapshot) -> int:
     return snapshot.mark.seq if snapshot.mark else 0
 
 
-def check(checkpoint: Checkpoint) -> None:
-    """``SERIALIZATION_ERROR`` unless its facts are a log from fact 1 to the one that the header names, which this
-    version can go on with."""
+def check(checkpoint: Checkpoint) -> str:
+    """The run of its last fact. ``SERIALIZATION_ERROR`` unless its facts are a log from fact 1 to the one that the
+    header names, which this version can go on with."""
     named = checkpoint.header
     what = f"the checkpoint of run {named.run_id!r}"
     if named.logic > LOGIC:
@@ -325,3 +340,4 @@ def check(checkpoint: Checkpoint) -> None:
     lines = read_lines(checkpoint.facts)
     if not lines or not verify(lines[0], "") or (lines[-1].fact.seq, lines[-1].sum) != (named.seq, named.sum):
         raise StoreError(f"{what} is damaged: its facts are not those it names", "SERIALIZATION_ERROR")
+    return lines[-1].fact.run

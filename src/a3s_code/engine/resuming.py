@@ -36,8 +36,8 @@ async def opened(parts: Parts, writer: Writer, keeper: Persistence | None, wante
     writer.acquire()
     earlier = recovery.last_run(writer.view)
     if earlier is None or recovery.is_quiescent(writer.view, parts.rules):
-        if keeper is not None and checkpoint is not None:
-            await keeper.forget(checkpoint)
+        if keeper is not None:
+            await keeper.make_up(earlier.id if earlier else None, checkpoint)
         return None
     context = parts.context()
     if not wanted.accept_changes:
