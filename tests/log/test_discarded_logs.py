@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from loghelp import all_facts, make_log, said, written
 from a3s_code.errors import CodeError, SessionBusy, StoreError
 from a3s_code.stores.blobs import FileBlobs
 from a3s_code.stores.discarding import discard_log
-from a3s_code.testing.faults import CountingDisk, on_disk
+from a3s_code.testing.faults import FaultyDisk, on_disk
 
 BESIDE = ("s1.lock", "s1.view", "s1.view.part-77", "s1.torn-1", "s1.torn-12", "s1.replaced-2", "s1.damaged-1")
 UNFINISHED = ("s1.jsonl.rebuilt", "s1.jsonl.repaired", "s1.jsonl.copy")
@@ -82,19 +81,6 @@ def test_another_sessions_log_stays(tmp_path: Path) -> None:
     assert not taken.exists()
 
 
-class Stuck(CountingDisk):
-    """Fails its ``at``-th operation."""
-
-    def __init__(self, at: int) -> None:
-        super().__init__()
-        self._at = at
-
-    def _reached(self, operation: str, fd: int = -1, data: bytes = b"") -> None:
-        super()._reached(operation, fd, data)
-        if self.operations == self._at:
-            raise OSError(errno.EIO, "broken")
-
-
 def test_a_removal_that_fails_leaves_a_whole_log_or_none(tmp_path: Path) -> None:
     """Whatever operation fails, the log holds every fact or is gone; nobody is kept out, and a second call ends it."""
     seen = set()
@@ -104,7 +90,7 @@ def test_a_removal_that_fails_leaves_a_whole_log_or_none(tmp_path: Path) -> None
         path = written(root, all_facts())
         for name in BESIDE[1:]:
             (path.parent / name).write_bytes(b"x")
-        disk = Stuck(at)
+        disk = FaultyDisk(at, "eio")
         with on_disk(disk):
             try:
                 discard_log(str(root), "s1")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,10 @@ from runhelp import facts, log_bytes, make_agent, until
 from savedhelp import kept, logs
 
 from a3s_code import Agent, FileSessionStore, MemorySessionStore, SqliteSessionStore
-from a3s_code.errors import SessionBusy, SessionClosed, SessionConfigurationError
+from a3s_code.api import retention
+from a3s_code.errors import SessionBusy, SessionClosed, SessionConfigurationError, StoreError
 from a3s_code.testing import ScriptedModel, calls
+from a3s_code.testing.faults import FaultyDisk, on_disk
 
 ASKS: dict[str, Any] = {
     "permission_policy": {"ask": ["write"], "default_decision": "allow"},
@@ -208,6 +212,41 @@ async def test_a_workspace_of_another_machine_is_left_out(agent: Agent, workspac
     assert facts(moved)
     assert await agent.delete_session_async("s", session_store=store, workspace=moved) is True
     assert logs(moved) == []
+
+
+async def test_a_deletion_that_a_disk_cuts_short_is_done_by_the_next(
+    agent: Agent, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever operation of the disk fails, the log is whole or gone, a session that lost it is still listed, and the
+    next pass takes what is left."""
+    monkeypatch.setattr(retention, "_LEASE_MS", 1)
+    store = FileSessionStore(tmp_path / "store")
+    await finished(agent, workspace, store)
+    whole = facts(workspace)
+    before = shutil.copytree(tmp_path, f"{tmp_path}-before")
+    cut = set()
+    for at in range(1, 200):
+        disk = FaultyDisk(at, "eio")
+        done = False
+        with on_disk(disk), contextlib.suppress(StoreError):  # the listing failed
+            done = bool((await agent.prune_sessions_async(session_store=store, max_sessions=0))[0]["deleted"])
+        left = facts(workspace)
+        assert left in ([], whole)
+        if disk.operations < at:
+            break
+        if not done:
+            listed = await store.list_sessions()
+            assert listed or not left
+            cut.add((bool(left), bool(listed)))
+        async with asyncio.timeout(20):
+            while await store.list_sessions():  # a lease whose file was written but not synced is waited out
+                await agent.prune_sessions_async(session_store=store, max_sessions=0)
+        assert logs(workspace) == []
+        shutil.rmtree(tmp_path)
+        shutil.copytree(before, tmp_path)
+    assert done
+    assert cut == {(True, True), (False, True), (False, False)}  # the last: gone, but not synced
+    await store.close()
 
 
 async def test_the_agent_s_own_store_is_used(tmp_path: Path, workspace: Path) -> None:

@@ -29,7 +29,7 @@ from a3s_code.stores.logfile import read_log
 from a3s_code.system.clock import SystemClock, SystemEntropy
 from a3s_code.workspace.local import LocalWorkspace
 
-_LEASE_MS: Final = 60_000
+_LEASE_MS: Final = 15_000
 """After that somebody else may take the session, and the store refuses the deletion."""
 
 _PAGE: Final = 500

@@ -19,7 +19,7 @@ FaultKind = Literal["enospc", "eio", "torn", "fsync"]
 
 _HIT: Final[dict[str, frozenset[str]]] = {
     "enospc": frozenset({"open", "write", "mkdir", "link", "rename"}),
-    "eio": frozenset({"open", "read", "write", "fdatasync", "truncate", "rename", "link", "stat"}),
+    "eio": frozenset({"open", "read", "write", "fdatasync", "truncate", "rename", "link", "unlink", "stat"}),
     "torn": frozenset({"write"}),
     "fsync": frozenset({"fdatasync"}),
 }
