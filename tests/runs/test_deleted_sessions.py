@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from otherprocess import running
-from runhelp import facts, log_bytes, make_agent, until
+from runhelp import facts, kinds, log_bytes, make_agent, until
 from savedhelp import kept, logs
 
 from a3s_code import Agent, FileSessionStore, MemorySessionStore, SqliteSessionStore
 from a3s_code.api import retention
 from a3s_code.errors import SessionBusy, SessionClosed, SessionConfigurationError, StoreError
-from a3s_code.testing import ScriptedModel, calls
+from a3s_code.testing import ScriptedModel, calls, delay
 from a3s_code.testing.faults import FaultyDisk, on_disk
 
 ASKS: dict[str, Any] = {
@@ -163,6 +163,26 @@ async def test_a_session_that_another_node_holds_stays(agent: Agent, workspace: 
     assert await store.load_snapshot("s") is not None
     await store.release(lease)
     assert await agent.delete_session_async("s", session_store=store) is True
+    await store.close()
+
+
+async def test_a_run_at_work_elsewhere_is_never_cut(agent: Agent, workspace: Path, store: Any) -> None:
+    """Pruning and deleting from another agent pass by a session whose run is at work, and the run ends as it would."""
+    await finished(agent, workspace, store)
+    goes_on = asyncio.Event()
+    elsewhere = await make_agent()
+    session = await kept(elsewhere, workspace, store, [delay(goes_on), "ended"])
+    task = asyncio.ensure_future(session.send_async("go on"))
+    await until(lambda: session.current_run() is not None)
+    await until(lambda: "run.opened" in kinds(workspace)[-2:])
+    (line,) = await agent.prune_sessions_async(session_store=store, max_age_ms=0, max_sessions=0, max_bytes=0)
+    assert (line["deleted"], line["reason"]) == (False, "held")
+    with pytest.raises(SessionBusy, match="held by"):
+        await agent.delete_session_async("s", session_store=store, force=True)
+    goes_on.set()
+    assert (await task).text == "ended"
+    assert await store.load_snapshot("s") is not None
+    await elsewhere.close_async()
     await store.close()
 
 
