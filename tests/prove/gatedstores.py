@@ -10,6 +10,7 @@ Known weakness: the work of a store's threads runs in the thread that asks for i
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import sqlite3
 import sys
@@ -188,24 +189,25 @@ def gate_stores(patch: pytest.MonkeyPatch, turns: Callable[[], Turns]) -> Callab
 
     Connection.turns = staticmethod(turns)
     connect = sqlite3.connect
-    waiting = postgres_module._Server._lock
+    pooled = importlib.import_module("asyncpg").pool.PoolConnectionProxy
+    unwatched = pooled.execute
 
     def gated(path: str, **options: Any) -> sqlite3.Connection:
         made: sqlite3.Connection = connect(path, **(options | {"timeout": 0, "factory": Connection}))
         return made
 
-    async def lock(self: Any, connection: Any, locks: Sequence[str], *, if_free: bool) -> frozenset[str]:
-        asked = asyncio.ensure_future(waiting(self, connection, locks, if_free=if_free))
-        pid = connection.get_server_pid()
-        while not asked.done():
+    async def execute(self: Any, query: str, *args: Any) -> Any:
+        asked = asyncio.ensure_future(unwatched(self, query, *args))
+        pid = self.get_server_pid()
+        while "pg_advisory" in query and not asked.done():
             await asyncio.wait([asked], timeout=0.001)
-            if not asked.done() and await _is_kept_waiting(self, pid):
+            if not asked.done() and await _is_kept_waiting(self._holder._pool, pid):
                 turns().blocked()
-        return asked.result()
+        return await asked
 
     patch.setattr(Threads, "run", inline)
     patch.setattr(sqlite3, "connect", gated)
-    patch.setattr(postgres_module._Server, "_lock", lock)
+    patch.setattr(pooled, "execute", execute)
     patch.setitem(postgres_module._SETTINGS, "idle_in_transaction_session_timeout", "0")
     before = use_disk(GatedDisk(turns))
 
@@ -215,8 +217,8 @@ def gate_stores(patch: pytest.MonkeyPatch, turns: Callable[[], Turns]) -> Callab
     return end
 
 
-async def _is_kept_waiting(server: Any, pid: int) -> bool:
-    async with (await server._pool()).acquire() as other:
+async def _is_kept_waiting(pool: Any, pid: int) -> bool:
+    async with pool.acquire() as other:
         kept: bool = await other.fetchval("SELECT cardinality(pg_blocking_pids($1)) > 0", pid)
     return kept
 

@@ -10,6 +10,7 @@ Known weakness: none known.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections import defaultdict
 from collections.abc import Callable, Collection, Coroutine, Sequence
@@ -69,6 +70,7 @@ class Race:
         self._model = Model()
         self._calls: dict[Actor, Call] = {}
         self._under_way: dict[Actor, tuple[Call, Collection[str]]] = {}
+        self._shaky: dict[Name, list[Any]] = defaultdict(list)
         self._history: dict[Name, list[Any]] = defaultdict(lambda: [None])
         self._floor: dict[Name, int] = defaultdict(int)
         self._sessions = [f"s-{seed}", f"t-{seed}"]
@@ -84,12 +86,52 @@ class Race:
                 for thread in range(self._random.randint(1, self._threads))
             ]
         self.turns.run(programs)
+        if not self.turns.cut:
+            found = self._stored()
+            wanted = {name: self._model.stored[name] for name in self._names() if name in self._model.stored}
+            assert found == wanted, f"stored is {found}, not {wanted}"
+
+    def left(self, make: Callable[[], AnyStore]) -> None:
+        """After a power cut: what was acknowledged is there, and what was not is as before or whole."""
+        self._make = make
+        found = self._stored()
+        changes = [self._model.changes(*each) for each in self._under_way.values()]
+        for name in self._names():
+            either = [
+                self._model.stored.get(name),
+                *self._shaky[name],
+                *(each[name] for each in changes if name in each),
+            ]
+            assert found.get(name) in either, f"the power cut left {name} as {found.get(name)}, none of {either}"
+
+    def go_on(self) -> None:
+        """With what ``left`` saw last a new node works as ever."""
+        found = self._stored()
+        self._kills = False
+        self._dead |= {value[1] for (kind, _), value in found.items() if kind == "lease"}
+        self._model.stored = found
+        self._history.clear()
+        self._history.update({name: [value] for name, value in found.items()})
+        for each in (self._floor, self._calls, self._under_way, self._shaky):
+            each.clear()
+        points = self.turns.points
+        self.turns = Turns(f"{self._seed} after")
+        self.turns.run([partial(self._live, "after", 100, self._node("after"))])
+        self.turns.points += points
         store = self._make()
+        for session in self._sessions:
+            self._drive(0, store.delete_session(session))
+        left = {name for name in self._stored() if name[0] not in ("lease", "workflow")}
+        assert not left, f"deleting the sessions left {left}"
+
+    def _stored(self) -> dict[Name, Any]:
+        found: dict[Name, Any] = self._drive(0, look(self._make(), self._names()))
+        return found
+
+    def _names(self) -> list[Name]:
         names = [(kind, key) for kind in DOCUMENTS for key in (*self._sessions, *self._runs, self._flow)]
         names += [("lease", workflow_lease(self._flow)), *(("facts", session) for session in self._sessions)]
-        found = self._drive(0, look(store, names))
-        wanted = {name: self._model.stored[name] for name in names if name in self._model.stored}
-        assert found == wanted, f"stored is {found}, not {wanted}"
+        return names
 
     def now_ms(self) -> int:
         call = self._calls[_me()]
@@ -110,13 +152,20 @@ class Race:
         call, _ = self._under_way.pop(_me())
         before = dict(self._model.stored)
         self._model.apply(call, locked)
-        self._note(before)
+        for name in self._note(before):
+            if call.kind != "renew":
+                self._shaky[name].clear()
+            else:  # a power cut may undo it
+                self._shaky[name].append(before.get(name))
+        if call.kind == "append" and call.answer == call.upto:
+            self._shaky["facts", call.session].clear()
 
-    def _note(self, before: dict[Name, Any]) -> None:
+    def _note(self, before: dict[Name, Any]) -> list[Name]:
         after = self._model.stored
-        for name in before.keys() | after.keys():
-            if before.get(name) != after.get(name):
-                self._history[name].append(after.get(name))
+        changed = [name for name in before.keys() | after.keys() if before.get(name) != after.get(name)]
+        for name in changed:
+            self._history[name].append(after.get(name))
+        return changed
 
     def _node(self, holder: str) -> Node:
         return Node(holder, gated(self._make(), self))
@@ -129,11 +178,15 @@ class Race:
         try:
             self._work(chance, node, actor, number)
         except Died:
+            if self.turns.cut:
+                self._dead.add(node.holder)
+                return
             self._bury(node, actor, number)
             self._drive(number, node.store.close())
-            actor.doom, actor.dead = 0, False
+            actor.doom, actor.dead = -1, False
             node = self._node(f"{name}.{number} again")
-            self._work(chance, node, actor, number)
+            with contextlib.suppress(Died):  # by a power cut
+                self._work(chance, node, actor, number)
         self._drive(number, node.store.close())
 
     def _bury(self, node: Node, actor: Actor, number: int) -> None:
@@ -143,11 +196,12 @@ class Race:
             changes, before = self._model.changes(call, locked), dict(self._model.stored)
             found = self._drive(number, look(self._make(), list(changes)))
             for name, changed in changes.items():
-                either = (before.get(name), changed)
+                either = [before.get(name), changed, *(self._shaky[name] if name[0] == "lease" else ())]
                 assert found.get(name) in either, f"killed in {call}, {name} is {found.get(name)}, none of {either}"
                 self._model.stored.pop(name, None)
                 if name in found:
                     self._model.stored[name] = found[name]
+                self._shaky[name].append(before.get(name))  # nobody synced it yet
             self._note(before)
         self._calls.pop(actor, None)
         self._dead.add(node.holder)

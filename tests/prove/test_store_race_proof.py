@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import shutil
 from collections.abc import Callable, Coroutine, Iterator
@@ -20,7 +21,7 @@ from storerace import Race
 import a3s_code.stores.holding as holding_module
 from a3s_code.core import leasing
 from a3s_code.stores.disk import Disk
-from a3s_code.stores.postgres import _SETTINGS, PostgresSessionStore, _Server
+from a3s_code.stores.postgres import PostgresSessionStore
 from a3s_code.stores.transaction import run_through
 
 pytest_plugins = ["storefixtures"]
@@ -158,12 +159,13 @@ def test_a_database_without_a_write_lock_would_be_found(races: Races, monkeypatc
 def test_a_server_without_advisory_locks_would_be_found(races: Races, monkeypatch: pytest.MonkeyPatch) -> None:
     """When PostgreSQL's advisory locks keep nobody out, a schedule fails."""
 
-    monkeypatch.setitem(_SETTINGS, "lock_timeout", "200")  # rows have locks too
+    pooled = importlib.import_module("asyncpg").pool.PoolConnectionProxy
+    execute = pooled.execute
 
-    async def nothing(self: Any, connection: Any, locks: Any, *, if_free: bool) -> frozenset[str]:
-        return frozenset(locks)
+    def careless(self: Any, query: str, *args: Any) -> Any:
+        return execute(self, query.replace("pg_advisory_xact_lock", "abs"), *args)
 
-    monkeypatch.setattr(_Server, "_lock", nothing)
+    monkeypatch.setattr(pooled, "execute", careless)
     found_out(races)
 
 

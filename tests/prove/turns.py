@@ -29,11 +29,11 @@ class Given(BaseException):
 
 
 class Actor:
-    """One thread. ``doom`` is the number of gates after which it is killed (0: never); ``dead`` once it was: it then
+    """One thread. ``doom`` is the number of gates after which it is killed (-1: never); ``dead`` once it was: it then
     passes gates freely, so that it can give up what the operating system would take from it."""
 
     def __init__(self, turns: Turns, program: Callable[[Actor], None]) -> None:
-        self.doom = 0
+        self.doom = -1
         self.dead = False
         self.trying = False
         self.asleep_until = 0
@@ -65,11 +65,13 @@ class Actor:
 
 
 class Turns:
-    """``points`` counts the gates that were passed."""
+    """``points`` counts the gates that were passed. At ``cut_at`` (0: never) the power is ``cut``: all die."""
 
     def __init__(self, seed: str) -> None:
         self.points = 0
         self.trace = 0
+        self.cut_at = 0
+        self.cut = False
         self._random = random.Random(seed)
         self._switch = self._random.choice((0.02, 0.1, 0.3, 0.7))
         self._actors: list[Actor] = []
@@ -94,15 +96,12 @@ class Turns:
         if actor is None or actor.dead:
             return
         self._count()
-        if actor.doom:
-            actor.doom -= 1
-            if not actor.doom:
-                actor.dead = True
-                raise Died
+        self.cut = self.cut or self.points == self.cut_at
+        actor.doom -= actor.doom > 0
+        if self.cut or actor.doom == 0:
+            self._die(actor)
         if self._random.random() < self._switch:
             self._hand_over(actor, self._ready())
-            if actor.dead:  # its node was killed in the meantime
-                raise Died
 
     def blocked(self) -> None:
         """The caller waits for what another thread has: somebody else goes on."""
@@ -113,8 +112,8 @@ class Turns:
             min((each for each in self._living() if each is not actor), key=lambda each: each.asleep_until)
         ]
         self._hand_over(actor, others)
-        if actor.dead:
-            raise Died
+        if self.cut:
+            self._die(actor)
 
     def pause(self, points: int) -> None:
         """As a process that was stopped: the others pass so many gates first, if they are able to."""
@@ -122,6 +121,10 @@ class Turns:
         assert actor is not None, "only threads of a schedule pause"
         actor.asleep_until = self.points + points
         self.gate()
+
+    def _die(self, actor: Actor) -> None:
+        actor.dead = True
+        raise Died
 
     def fail(self, error: BaseException) -> None:
         self._failure = self._failure or error

@@ -72,6 +72,7 @@ class _Files:
         self._layout = Layout(directory)
         self._cipher = cipher
         self._facts = FactFiles(cipher)
+        self._settled: set[str] = set()
 
     async def transact(self, locks: Sequence[str], rule: Rule[T], *, if_free: bool = False) -> T:
         return await self.threads.run(self._blocking, locks, rule, if_free)
@@ -86,7 +87,7 @@ class _Files:
         return None if disk().look(self._layout.root) is None else 1
 
     def _blocking(self, locks: Sequence[str], rule: Rule[T], if_free: bool) -> T:
-        transaction = FileTransaction(disk(), self._layout, self._cipher, self._facts)
+        transaction = FileTransaction(disk(), self._layout, self._cipher, self._facts, self._settled)
         try:
             with transaction.holding(locks, if_free=if_free):
                 return run_through(rule(transaction))

@@ -7,6 +7,7 @@ Known weakness: the sums of all facts of up to 64 sessions are kept in memory, a
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import threading
@@ -18,10 +19,11 @@ import msgspec
 
 from a3s_code.core.branches import StoredFact
 from a3s_code.errors import StoreError
-from a3s_code.stores.disk import Disk, write_all
+from a3s_code.stores.disk import Disk, sync_directory, write_all
 from a3s_code.stores.file.cipher import Cipher, Plain
 
 _REMEMBERED: Final = 64
+_HEAD: Final = b'{"before":'
 
 
 class _Head(msgspec.Struct):
@@ -92,11 +94,14 @@ class FactFiles:
             new = [row for row in rows if row.sum not in known.sums.get(row.seq, ())]
             if not new:
                 return
+            begun = known.size > 0
             if disk.stat(fd).st_size > known.size:
                 disk.truncate(fd, known.size)
             head, body = self._sealed(new, path)
             write_all(disk, fd, head + body)
             disk.fdatasync(fd)
+            if not begun:
+                sync_directory(disk, os.path.dirname(path))
             known.take(new, head, known.size + len(head) + len(body))
         finally:
             disk.close(fd)
@@ -116,8 +121,12 @@ class FactFiles:
             self._known.move_to_end(path)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
+        before = known.size
         for rows, head, end in self._blocks(disk, fd, path, known.size, size):
             known.take(rows, head, end)
+        if known.size > before:  # who wrote them may have been killed before they were synced
+            disk.fdatasync(fd)
+            sync_directory(disk, os.path.dirname(path))
         return known
 
     def _sealed(self, rows: Sequence[StoredFact], path: str) -> tuple[bytes, bytes]:
@@ -135,7 +144,11 @@ class FactFiles:
             try:
                 head = _read_head(data[start:line_end])
             except msgspec.DecodeError as error:
-                raise _damaged(path, at + start) from error
+                if _follows(data, start):
+                    raise _damaged(path, at + start) from error
+                return  # a block that a power cut tore, beginning first
+            if head.bytes < 0:
+                raise _damaged(path, at + start)
             end = line_end + 1 + head.bytes
             if end >= len(data):
                 return
@@ -144,9 +157,23 @@ class FactFiles:
                 if end + 1 == len(data):
                     return
                 raise _damaged(path, at + start)
-            rows = _rows(self._cipher.open(body, _place(path, head.before), path), head.before)
+            try:
+                rows = _rows(self._cipher.open(body, _place(path, head.before), path), head.before)
+            except msgspec.DecodeError as error:
+                raise _damaged(path, at + start) from error
             yield rows, data[start : line_end + 1], at + end + 1
             start = end + 1
+
+
+def _follows(data: bytes, start: int) -> bool:
+    """Whether a whole block begins somewhere behind ``start``: each one was synced before the next was begun."""
+    while (start := data.find(_HEAD, start + 1)) >= 0:
+        line_end = data.find(b"\n", start)
+        with contextlib.suppress(msgspec.DecodeError):
+            head = _read_head(data[start:line_end])
+            if hashlib.sha256(data[line_end + 1 : line_end + 1 + head.bytes]).hexdigest() == head.sum:
+                return True
+    return False
 
 
 def _rows(block: bytes, before: str) -> list[StoredFact]:

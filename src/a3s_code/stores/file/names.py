@@ -50,6 +50,12 @@ def key_of(name: str) -> str | None:
 class Layout:
     def __init__(self, root: str) -> None:
         self.root = os.path.join(root, "v1")
+        self.of_session = os.path.join(self.root, "of_session")
+        self._top = root
+
+    def owns(self, path: str) -> bool:
+        """Whether it is the store's directory, or in it."""
+        return os.path.commonpath([self._top, path]) == self._top
 
     def directory(self, kind: Kind) -> str:
         return os.path.join(self.root, DIRECTORIES[kind])
@@ -62,7 +68,7 @@ class Layout:
 
     def marks(self, session_id: str) -> str:
         """A directory with an empty file for each run document of a session."""
-        return os.path.join(self.root, "of_session", name_of(session_id))
+        return os.path.join(self.of_session, name_of(session_id))
 
     def mark(self, kind: Kind, key: str, session_id: str) -> str:
         return os.path.join(self.marks(session_id), f"{kind}-{name_of(key)}")

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from a3s_code.core.branches import StoredFact
-from a3s_code.core.documents import SessionEntry, entry_of
+from a3s_code.core.documents import Lease, SessionEntry, decode, entry_of
 from a3s_code.errors import StoreError
 from a3s_code.stores.disk import Disk, sync_directory, write_all
 from a3s_code.stores.file.cipher import Cipher, Plain
@@ -28,6 +28,9 @@ from a3s_code.stores.transaction import About, Kind, Name, OneByOne
 _PATIENCE: Final = 30.0
 """Seconds to wait for a lock: a process that was stopped while it wrote has it until it goes on or ends."""
 
+_RENEWED: Final = ".renewed"
+"""Ends the name of a lease's renewal, which may be lost and must not take the lease with it."""
+
 _MARKED: Final[tuple[Kind, ...]] = ("checkpoint", "run")
 """What a session has several of: a mark says which."""
 
@@ -35,12 +38,15 @@ _MARKED: Final[tuple[Kind, ...]] = ("checkpoint", "run")
 class FileTransaction(OneByOne):
     """Blocks: everything here runs in a worker thread."""
 
-    def __init__(self, disk: Disk, layout: Layout, cipher: Plain | Cipher, facts: FactFiles) -> None:
+    def __init__(
+        self, disk: Disk, layout: Layout, cipher: Plain | Cipher, facts: FactFiles, settled: set[str]
+    ) -> None:
         self.locked: frozenset[str] = frozenset()
         self._disk = disk
         self._layout = layout
         self._cipher = cipher
         self._facts = facts
+        self._settled = settled
         self._lock_fd = -1
 
     @contextlib.contextmanager
@@ -64,12 +70,13 @@ class FileTransaction(OneByOne):
         return self._disk.stat(self._lock_fd).st_mtime_ns // 1_000_000
 
     async def get(self, kind: Kind, key: str) -> bytes | None:
-        return self._read(self._layout.document(kind, key))
+        path = self._layout.document(kind, key)
+        return (self._renewed(path) if kind == "lease" else None) or self._read(path)
 
     async def put(self, kind: Kind, key: str, data: bytes, about: About) -> None:
         if kind in _MARKED:
             self._touch(self._layout.mark(kind, key, about.session_id))
-        path = self._layout.document(kind, key)
+        path = self._layout.document(kind, key) + (_RENEWED if about.renewal else "")
         part = path + ".part"
         fd = self._open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
@@ -78,6 +85,9 @@ class FileTransaction(OneByOne):
                 self._disk.fdatasync(fd)
         finally:
             self._disk.close(fd)
+        if kind == "lease" and not about.renewal:
+            # killed right after this, it has undone the renewal of one that is dead, or whose time was over
+            self._unlink(path + _RENEWED)
         self._disk.rename(part, path)
         if not about.renewal:
             sync_directory(self._disk, os.path.dirname(path))
@@ -136,18 +146,16 @@ class FileTransaction(OneByOne):
 
     async def add_facts(self, session_id: str, rows: Sequence[StoredFact]) -> None:
         path = self._layout.facts(session_id)
-        directory = os.path.dirname(path)
-        new = self._disk.look(path) is None
-        if new:
-            self._make(directory)
+        self._settle(os.path.dirname(path))
         self._facts.append(self._disk, path, rows)
-        if new:
-            sync_directory(self._disk, directory)
 
     async def delete_facts(self, session_id: str) -> bool:
         path = self._layout.facts(session_id)
         self._facts.forget(path)
-        return self._unlink(path)
+        gone = self._unlink(path)
+        if gone:
+            sync_directory(self._disk, os.path.dirname(path))
+        return gone
 
     async def emit(self, kind: str, session_id: str, ref: str) -> None:
         """Nobody can watch files."""
@@ -186,6 +194,17 @@ class FileTransaction(OneByOne):
         marks = self._names(self._layout.marks(session_id))
         return [mark.removeprefix(f"{kind}-") + ".json" for mark in marks if mark.startswith(f"{kind}-")]
 
+    def _renewed(self, path: str) -> bytes | None:
+        """A lease's last renewal, unless it was given to somebody since. It isn't synced, so a power cut may tear it:
+        then it was none."""
+        try:
+            data = self._read(path + _RENEWED)
+            if data is not None:
+                decode(Lease, data, path)
+        except StoreError:
+            return None
+        return data
+
     def _read(self, path: str) -> bytes | None:
         try:
             fd = self._disk.open(path, os.O_RDONLY)
@@ -214,21 +233,32 @@ class FileTransaction(OneByOne):
         return fd
 
     def _open(self, path: str, flags: int) -> int:
-        """Makes the directories first if need be."""
+        """Opens or makes a file, in a directory that a power cut leaves."""
+        directory = os.path.dirname(path)
+        self._settle(directory)
         try:
             return self._disk.open(path, flags)
-        except FileNotFoundError:
-            self._make(os.path.dirname(path))
+        except FileNotFoundError:  # somebody removed what this store has made
+            self._settled.clear()
+            self._settle(directory)
             return self._disk.open(path, flags)
 
-    def _make(self, directory: str) -> None:
-        if self._disk.look(directory) is not None:
+    def _settle(self, directory: str) -> None:
+        """Makes a directory unless it is there, and syncs its entry also then: who made it may not have got so far."""
+        if directory in self._settled:
+            return
+        there = self._disk.look(directory) is not None
+        if there and not self._layout.owns(directory):
             return
         parent = os.path.dirname(directory)
-        self._make(parent)
-        with contextlib.suppress(FileExistsError):  # somebody else made it just now
-            self._disk.mkdir(directory, 0o700)
-        sync_directory(self._disk, parent)
+        self._settle(parent)
+        if not there:
+            with contextlib.suppress(FileExistsError):  # somebody else made it just now
+                self._disk.mkdir(directory, 0o700)
+        with contextlib.suppress(PermissionError):  # the store's own directory may stand in one that isn't readable
+            sync_directory(self._disk, parent)
+        if parent != self._layout.of_session:  # of those there is one a session
+            self._settled.add(directory)
 
     def _touch(self, path: str) -> None:
         if self._disk.look(path) is None:
