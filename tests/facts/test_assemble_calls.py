@@ -124,6 +124,23 @@ def test_arguments_that_only_some_parsers_take_have_a_fault(text: str) -> None:
     calls[0].raw.encode()
 
 
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("9" * 5000, "the arguments are no valid JSON: a number has too many digits"),
+        ('{"a":' + "9" * 5000 + "}", "the arguments are no valid JSON: a number has too many digits"),
+        ('{"a":' + "[" * 100 + "]" * 100 + "}", "the arguments are nested more than 100 deep"),
+        ('{"a":' + "[" * 99 + "]" * 99 + "}", None),
+        ('{"a":"' + "[" * 5000 + '\\""}', None),
+    ],
+)
+def test_arguments_that_are_too_much_have_a_fault(text: str, fault: str | None) -> None:
+    """Numbers without end and nesting without end get one error result, like other JSON that can't be used (A15)."""
+    args, found = parse_arguments(text)
+    assert found == fault
+    assert (args == {}) is (fault is not None)
+
+
 @pytest.mark.parametrize("text", ["", "  \n"])
 def test_no_arguments_are_an_empty_object(text: str) -> None:
     """A tool without parameters may be called with nothing at all."""

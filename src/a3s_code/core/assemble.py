@@ -14,8 +14,11 @@ import msgspec
 
 from a3s_code.core.content import Call, JsonObject, Reasoning, Usage
 from a3s_code.core.delta import CallDelta, ModelDelta
+from a3s_code.core.nesting import is_deeper
 
 UNCOUNTED: Final = Usage(estimated=True)
+DEEPEST: Final = 100
+"""How deep a call's arguments may be nested: much of what they pass through recurses."""
 
 
 class CallProgress(msgspec.Struct, frozen=True):
@@ -210,6 +213,8 @@ def parse_arguments(text: str) -> tuple[JsonObject, str | None]:
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
         return {}, f"the arguments are no valid JSON: {_position(text) or error}"
     if isinstance(value, dict):
+        if is_deeper(text.encode(), DEEPEST):
+            return {}, f"the arguments are nested more than {DEEPEST} deep"
         return value, None
     kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}
     return {}, f"the arguments are {kinds.get(type(value), 'a number')}, not a JSON object"
@@ -225,6 +230,8 @@ def _position(text: str) -> str:
         return str(error)
     except RecursionError:
         return "it is nested too deeply"
+    except ValueError:
+        return "a number has too many digits"
     return ""
 
 

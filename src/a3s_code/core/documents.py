@@ -2,6 +2,7 @@
 
 One rule: a document is plain JSON of a known version whose last member is the SHA-256 of what comes before it: a newer
 version is refused, a damaged one is refused, and members that this version doesn't know are kept when it is rewritten.
+There is one way to write a document, so that nobody reads another thing from the same bytes.
 Known weakness: text that is no Unicode (lone surrogates) is stored with U+FFFD.
 """
 
@@ -15,6 +16,7 @@ import msgspec
 
 from a3s_code.core.content import Json, JsonObject
 from a3s_code.core.digest import valid_text
+from a3s_code.core.nesting import is_deeper
 from a3s_code.errors import CodeError, StoreError
 
 VERSION: Final = 1
@@ -22,6 +24,9 @@ VERSION: Final = 1
 
 ID_BYTES: Final = 1000
 """How long the id of a session, run, workflow or request may be."""
+
+DEEPEST: Final = 256
+"""How deep a document may be nested: what reads it later may recurse."""
 
 _TAIL: Final = re.compile(rb',"digest":"([0-9a-f]{64})"\}')
 _TAIL_BYTES: Final = len(b',"digest":"') + 64 + len(b'"}')
@@ -65,8 +70,11 @@ class SessionSnapshot(Document, frozen=True, kw_only=True):
 
     @property
     def mark(self) -> FactLogMark | None:
-        """``fact_log`` as a value."""
-        return None if self.fact_log is None else msgspec.convert(self.fact_log, FactLogMark)
+        """``fact_log`` as a value; ``SERIALIZATION_ERROR`` when it isn't one."""
+        try:
+            return None if self.fact_log is None else msgspec.convert(self.fact_log, FactLogMark)
+        except msgspec.ValidationError as error:
+            raise _refused(f"the snapshot of session {self.session_id!r} is damaged: fact_log: {error}") from error
 
 
 class SessionEntry(msgspec.Struct, frozen=True):
@@ -179,9 +187,12 @@ def encode(document: AnyDocument) -> bytes:
     members["schema_version"] = VERSION
     members.pop("digest", None)
     try:
-        body = _plain(members)[:-1]
+        plain = _plain(members)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise _refused(f"a {type(document).__name__} can't be stored: {error}") from error
+    if is_deeper(plain, DEEPEST):
+        raise _refused(f"a {type(document).__name__} can't be stored: it is nested more than {DEEPEST} deep")
+    body = plain[:-1]
     return b'%b,"digest":"%b"}' % (body, hashlib.sha256(body).hexdigest().encode())
 
 
@@ -197,16 +208,19 @@ def decode(kind: type[D], data: bytes, where: str) -> D:
         members = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _refused(f"{where} is damaged: {error}") from error
-    version = members.pop("schema_version", None) if isinstance(members, dict) else None
+    version = members.get("schema_version") if isinstance(members, dict) else None
     if type(version) is int and version > VERSION:
         raise _refused(f"{where} has schema version {version}, and this a3s_code knows {VERSION}: use a newer a3s_code")
-    if version != VERSION:
+    if type(version) is not int or version != VERSION:
         raise _refused(f"{where} is damaged: it is no document of a session store")
     tail = _TAIL.fullmatch(data, len(data) - _TAIL_BYTES)
     if tail is None or hashlib.sha256(data[:-_TAIL_BYTES]).hexdigest() != tail[1].decode():
         raise _refused(f"{where} is damaged: it is not as it was written")
-    known = {field: members.pop(field) for field in kind.__struct_fields__ if field != "more" and field in members}
     members.pop("digest", None)
+    if is_deeper(data, DEEPEST) or _sorted(members)[:-1] != data[:-_TAIL_BYTES]:
+        raise _refused(f"{where} is damaged: no a3s_code writes such JSON")
+    del members["schema_version"]
+    known = {field: members.pop(field) for field in kind.__struct_fields__ if field != "more" and field in members}
     if "digest" in kind.__struct_fields__:
         known["digest"] = tail[1].decode()
     try:

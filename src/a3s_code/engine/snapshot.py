@@ -25,7 +25,7 @@ from a3s_code.engine.keeping import Keeping
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.runs import RunBook, RunRecord
 from a3s_code.engine.shortcut import SavedRun
-from a3s_code.errors import StoreError
+from a3s_code.errors import CodeError, StoreError
 from a3s_code.ports.clock import HostEnv
 
 SEEDED = "seeded"
@@ -127,9 +127,14 @@ def was_seeded(header: Header | None, snapshot: SessionSnapshot) -> bool:
 
 def seed_lines(snapshot: SessionSnapshot, env: HostEnv) -> list[bytes]:
     """The messages of ``snapshot`` as the first lines of a log, of no run."""
+    try:
+        messages = seed(snapshot.messages)
+    except CodeError as error:
+        what = f"the snapshot of session {snapshot.session_id!r} can't be restored: {error}"
+        raise StoreError(what, "SERIALIZATION_ERROR") from error
     lines: list[bytes] = []
     before, now = "", env.now_ms()
-    for seq, data in enumerate(seed(snapshot.messages), 1):
+    for seq, data in enumerate(messages, 1):
         raw, before = encode(Fact(seq, env.new_id(), now, "", KIND_OF[type(data)], data), before)
         lines.append(raw.removesuffix(b"\n"))
     return lines
