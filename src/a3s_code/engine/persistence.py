@@ -97,9 +97,10 @@ class Persistence:
         self._known = _seen(snapshot, last)
         if snapshot is not None:
             snapshots.restore_records(snapshot, self._book, self._artifacts, self._parts.env)
-        if last is not None and (snapshot is None or (last.saved_ms, last.seq) >= (snapshot.saved_ms, _seq(snapshot))):
-            await self.rebuild(last.run_id)
-        elif snapshot is not None and await self._parts.callbacks.in_thread(self._seed, snapshot):
+        old = (-1, 0) if snapshot is None else (snapshot.saved_ms, snapshot.mark.seq if snapshot.mark else 0)
+        if last is not None and (last.saved_ms, last.seq) >= old and await self._rebuilt(last.run_id):
+            return
+        if snapshot is not None and await self._parts.callbacks.in_thread(self._seed, snapshot):
             self._reread()
 
     def _seed(self, snapshot: SessionSnapshot) -> bool:
@@ -239,37 +240,47 @@ class Persistence:
         checkpoints. Raises what the store raises."""
         for run_id in filter(None, ended):
             record = self._book.get(run_id)
-            if record is not None and record.input_digest is not None and record.ended_ms is not None:
+            if record is not None and record.input_digest is not None and self._has_ended(run_id):
                 admitted = await self.store.load_run(run_id)
                 if admitted is not None and admitted.record is None:
                     await self.store.settle_run(run_id, record.snapshot(), self.holding.epoch)
         if self.saves:
             await self.save()
-        for run_id in filter(None, ended):
-            await self.store.delete_checkpoint(run_id, self.holding.epoch)
+        for header in await self.store.list_checkpoints(self._parts.session_id):
+            if header.run_id in ended or self._has_ended(header.run_id):
+                await self.store.delete_checkpoint(header.run_id, self.holding.epoch)
+
+    def _has_ended(self, run_id: str) -> bool:
+        record = self._book.get(run_id)
+        return record is not None and record.ended_ms is not None
 
     async def rebuild(self, run_id: str) -> bool:
         """Has the log hold what the run's checkpoint holds (facts.md, *Resume*); ``False`` when there is none. A log
-        that is as new or newer stays as it is."""
+        that is as new or newer stays as it is, and so does everything when a snapshot says that the run has ended."""
+        return await self._rebuilt(run_id) is not None
+
+    async def _rebuilt(self, run_id: str) -> bool | None:
+        """Whether the log holds it now; ``None`` when there is no checkpoint."""
         checkpoint = await self.store.load_checkpoint(run_id)
         if checkpoint is None:
-            return False
+            return None
         named = checkpoint.header
         if (named.run_id, named.session_id) != (valid_text(run_id), valid_text(self._parts.session_id)):
             raise CodeError(f"refusing to resume checkpoint '{run_id}'", "SESSION_MISMATCH")
-        if await self._parts.callbacks.in_thread(self._replaced, checkpoint):
+        replaced = await self._parts.callbacks.in_thread(self._replaced, checkpoint)
+        if replaced:
             self._reread()
             await self._parts.callbacks.in_thread(lambda: self._writer.view)
-        return True
+        return replaced is not None
 
-    def _replaced(self, checkpoint: Checkpoint) -> bool:
-        """Whether the log is another one now."""
+    def _replaced(self, checkpoint: Checkpoint) -> bool | None:
+        """Whether the log is another one now; ``None`` for a checkpoint that was left over: its last run has ended, and
+        the session was saved since."""
         named = checkpoint.header
         if self._log.exists() and self._log.holds(Position(named.seq, named.sum)):
             return False
-        last = self._book.get(check(checkpoint))
-        if last is not None and last.ended_ms is not None:  # the snapshot was saved since: the checkpoint was left over
-            return False
+        if self._has_ended(check(checkpoint)):
+            return None
         session_id = self._parts.session_id
         header = Header(thread_name(session_id), session_id, named.created_ms, named.logic)
         self._log.replace(header, checkpoint.facts)
@@ -323,10 +334,6 @@ async def stored_session(
 
 def _seen(snapshot: SessionSnapshot | None, last: CheckpointHeader | None) -> Known:
     return (snapshot.digest if snapshot else None, last.sum if last else None)
-
-
-def _seq(snapshot: SessionSnapshot) -> int:
-    return snapshot.mark.seq if snapshot.mark else 0
 
 
 def check(checkpoint: Checkpoint) -> str:
