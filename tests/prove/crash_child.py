@@ -25,6 +25,7 @@ from a3s_code.testing.faults import KillingDisk, on_disk
 
 Say: TypeAlias = Callable[[str], None]
 Act: TypeAlias = Callable[[dict[str, Any], Say], Coroutine[Any, Any, None]]
+DiskFor: TypeAlias = Callable[[dict[str, Any]], Disk]
 
 
 class PowerCut(KillingDisk):
@@ -83,28 +84,28 @@ async def act(command: dict[str, Any], say: Say) -> None:
         say(f"text {result.text}")
 
 
-def _child(act: Act, command: dict[str, Any], out: int) -> None:
+def _child(act: Act, disk: DiskFor, command: dict[str, Any], out: int) -> None:
     def say(line: str) -> None:
         os.write(out, f"{line}\n".encode())
 
     try:
-        with on_disk(disk_for(command)) as disk:
+        with on_disk(disk(command)) as counted:
             asyncio.run(act(command, say))
-        say(f"operations {disk.operations}")  # type: ignore[attr-defined]  # a CountingDisk
+        say(f"operations {counted.operations}")  # type: ignore[attr-defined]  # a CountingDisk
     except BaseException:  # noqa: BLE001  the parent has to be told, whatever it is
         say(f"failed {json.dumps(traceback.format_exc())}")
     os._exit(0)
 
 
-def serve(act: Act) -> None:
-    """Has each command done by ``act`` in a child of its own."""
+def serve(act: Act, disk: DiskFor = disk_for) -> None:
+    """Has each command done by ``act`` in a child of its own, on the ``disk`` that it asks for."""
     for line in sys.stdin:
         command = json.loads(line)
         there, here = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(there)
-            _child(act, command, here)
+            _child(act, disk, command, here)
         os.close(here)
         with os.fdopen(there, "rb") as pipe:
             said = pipe.read().decode().splitlines()

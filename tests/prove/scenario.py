@@ -151,9 +151,10 @@ async def attended(
             fresh = TOLD not in str(pending["reason"])
             if before_answering is not None:
                 await before_answering(session)
+            before = session._engine.view().seq
             try:
                 if await session.confirm_tool_use_async(str(pending["tool_id"]), fresh):
-                    acknowledged(str(session._engine.view().seq))
+                    acknowledged(str(before + 1))
             except StoreError:
                 if repair is None:
                     raise
