@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,16 +17,26 @@ from a3s_code.stores.file import FileSessionStore
 from a3s_code.stores.postgres import PostgresSessionStore
 from a3s_code.testing.store_contract.helping import Story
 
+pytest_plugins = ["storefixtures"]
 STORY = Story(12)
 TTL_MS = 60_000
 
 
 class Counting(Disk):
-    syncs = 0
+    """``most`` is how many threads synced at one time."""
+
+    def __init__(self) -> None:
+        self.syncs = self.most = self._now = 0
+        self._guard = threading.Lock()
 
     def fdatasync(self, fd: int) -> None:
-        self.syncs += 1
+        with self._guard:
+            self.syncs += 1
+            self._now += 1
+            self.most = max(self.most, self._now)
         super().fdatasync(fd)
+        with self._guard:
+            self._now -= 1
 
 
 @pytest.fixture
@@ -74,6 +86,17 @@ async def test_a_file_store_syncs_what_it_must_and_nothing_else(quick: Path, cou
     assert counting.syncs == 5
     assert await store.renew([lease], TTL_MS) != [None]
     assert counting.syncs == 5
+    await store.close()
+
+
+async def test_few_threads_of_a_file_store_work_at_a_time(tmp_path: Path, counting: Counting) -> None:
+    """However many sessions are saved at once, two threads work: the event loop competes with each of them."""
+    store = FileSessionStore(tmp_path)
+    await store.save_snapshot(SessionSnapshot(session_id="first"))  # makes the directories
+    counting.syncs = counting.most = 0
+    await asyncio.gather(*(store.save_snapshot(SessionSnapshot(session_id=f"s{number}")) for number in range(40)))
+    assert counting.syncs >= 80
+    assert counting.most <= 2
     await store.close()
 
 

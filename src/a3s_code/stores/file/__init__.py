@@ -9,6 +9,7 @@ system that ignores case see ``names``.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, TypeVar
 
@@ -26,6 +27,10 @@ from a3s_code.stores.transaction import Kind, Rule, run_through
 T = TypeVar("T")
 _THREADS: Final = 16
 """Each may wait for a lock that another process has, and the others must go on."""
+
+_AT_WORK: Final = 2
+"""So many of those that have their locks work at a time: more win nothing, and keep the event loop from its turn at the
+interpreter lock."""
 
 
 class FileSessionStore(RuledStore):
@@ -68,6 +73,7 @@ class FileSessionStore(RuledStore):
 class _Files:
     def __init__(self, directory: str, cipher: Plain | Cipher) -> None:
         self.threads = Threads(_THREADS, "a3s-code-files")
+        self._turns = threading.Semaphore(_AT_WORK)
         self._directory = directory
         self._layout = Layout(directory)
         self._cipher = cipher
@@ -81,7 +87,11 @@ class _Files:
         return self._layout.document(kind, key)
 
     async def off_loop(self, work: Callable[..., T], *args: Any) -> T:
-        return await self.threads.run(work, *args)
+        return await self.threads.run(self._in_turn, work, *args)
+
+    def _in_turn(self, work: Callable[..., T], *args: Any) -> T:
+        with self._turns:
+            return work(*args)
 
     def version(self) -> int | None:
         return None if disk().look(self._layout.root) is None else 1
@@ -89,7 +99,7 @@ class _Files:
     def _blocking(self, locks: Sequence[str], rule: Rule[T], if_free: bool) -> T:
         transaction = FileTransaction(disk(), self._layout, self._cipher, self._facts, self._settled)
         try:
-            with transaction.holding(locks, if_free=if_free):
+            with transaction.holding(locks, if_free=if_free), self._turns:
                 return run_through(rule(transaction))
         except OSError as error:
             where = error.filename or self._directory

@@ -38,9 +38,7 @@ _MARKED: Final[tuple[Kind, ...]] = ("checkpoint", "run")
 class FileTransaction(OneByOne):
     """Blocks: everything here runs in a worker thread."""
 
-    def __init__(
-        self, disk: Disk, layout: Layout, cipher: Plain | Cipher, facts: FactFiles, settled: set[str]
-    ) -> None:
+    def __init__(self, disk: Disk, layout: Layout, cipher: Plain | Cipher, facts: FactFiles, settled: set[str]) -> None:
         self.locked: frozenset[str] = frozenset()
         self._disk = disk
         self._layout = layout
@@ -165,8 +163,10 @@ class FileTransaction(OneByOne):
         for file in self._names(self._layout.directory("session")):
             name, _, suffix = file.rpartition(".")
             if suffix == "json":
-                entry = self._entry(file) if key_of(name) is None else None
-                key = entry.session_id if entry else key_of(name)
+                key = key_of(name)
+                if key is None:
+                    entry = self._entry(file)
+                    key = entry.session_id if entry else None
                 if key is not None:
                     yield key, file
 
