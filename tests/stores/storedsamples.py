@@ -3,7 +3,8 @@
 One rule: a sample never changes: a new version gets new samples and new files.
 Known weakness: none known.
 
-Run as a program it writes the files that aren't there yet.
+Run as a program it writes the files that aren't there yet, but for ``postgres-v1.sql``, which ``dumped`` made of a
+filled store.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 from typing import Final
+
+from storehelp import KEY, AnyStore, connect
 
 from a3s_code.core.documents import AnyDocument, Inbox, encode
 from a3s_code.ports.store import (
@@ -23,6 +26,8 @@ from a3s_code.ports.store import (
     WorkflowCheckpoint,
 )
 from a3s_code.stores.file import FileSessionStore
+from a3s_code.stores.pgtables import _MAKE
+from a3s_code.stores.sqlite import SqliteSessionStore
 from a3s_code.testing.store_contract.helping import Story
 
 DATA: Final = Path(__file__).parent.parent / "data" / "stores"
@@ -100,7 +105,7 @@ SAMPLES: Final[dict[str, AnyDocument]] = {
 }
 
 
-async def fill(store: FileSessionStore) -> None:
+async def fill(store: AnyStore) -> None:
     """The samples as a store writes them."""
     snapshot, header, workflow = SAMPLES["snapshot"], SAMPLES["checkpoint"], SAMPLES["workflow"]
     assert isinstance(snapshot, SessionSnapshot)
@@ -116,14 +121,38 @@ async def fill(store: FileSessionStore) -> None:
     await store.close()
 
 
+async def dumped(dsn: str, schema: str) -> str:
+    """The tables of a filled store as statements for a schema ``{s}``."""
+    connection = await connect(dsn)
+    statements = [_MAKE.strip()]
+    for table, order in (("documents", "kind, key"), ("facts", "seq")):
+        rows = await connection.fetch(f"SELECT * FROM {schema}.{table} ORDER BY {order}")
+        statements += [f"INSERT INTO {{s}}.{table} VALUES ({', '.join(map(_literal, row))});" for row in rows]
+    await connection.close()
+    return "\n".join(statements) + "\n"
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bytes):
+        return f"'\\x{value.hex()}'"
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return "NULL" if value is None else str(value)
+
+
 def main() -> None:
     DATA.mkdir(exist_ok=True)
     for name, document in SAMPLES.items():
         path = DATA / f"{name}-v1.json"
         if not path.exists():
             path.write_bytes(encode(document))
-    if not (DATA / "file-store" / "v1").exists():
-        asyncio.run(fill(FileSessionStore(DATA / "file-store")))
+    for name, store in (
+        ("file-store", FileSessionStore(DATA / "file-store")),
+        ("file-store-encrypted", FileSessionStore(DATA / "file-store-encrypted", KEY)),
+        ("sqlite-v1.db", SqliteSessionStore(DATA / "sqlite-v1.db")),
+    ):
+        if not (DATA / name).exists():
+            asyncio.run(fill(store))
 
 
 if __name__ == "__main__":

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
-from storedsamples import DATA, SAMPLES, STORY
-from storehelp import AnyStore
+from storedsamples import DATA, SAMPLES, STORY, dumped, fill
+from storehelp import KEY, AnyStore, connect
 
 from a3s_code.core.branches import StoredFact, walk
 from a3s_code.core.documents import AnyDocument, decode, digest_of, encode
 from a3s_code.errors import CodeError, StoreError
 from a3s_code.ports.store import Checkpoint, CheckpointHeader, ControlReceipt, ControlRequest, SessionSnapshot
 from a3s_code.stores.file import FileSessionStore
+from a3s_code.stores.postgres import PostgresSessionStore
+from a3s_code.stores.sqlite import SqliteSessionStore
 from a3s_code.stores.transaction import About, Kind, Transaction
 
 pytest_plugins = ["storefixtures"]
@@ -37,10 +41,11 @@ def test_a_document_of_version_1_is_read_as_it_was_meant(name: str, document: An
     assert encode(read) == data
 
 
-async def test_a_file_store_of_version_1_is_read(tmp_path: Path) -> None:
-    """A directory that the first version wrote gives every document that is in it."""
-    shutil.copytree(DATA / "file-store", tmp_path / "store")
-    store = FileSessionStore(tmp_path / "store")
+@pytest.mark.parametrize("golden", ["file-store", "file-store-encrypted", "sqlite-v1.db", "postgres-v1.sql"])
+async def test_a_store_of_version_1_is_read(golden: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """What the first version of each store wrote (a directory, a database) gives every document that is in it, and can
+    be gone on with."""
+    store = await opened(golden, tmp_path, request)
     snapshot = await store.load_snapshot("golden/λ")
     assert snapshot is not None
     assert msgspec.structs.replace(snapshot, digest="") == SAMPLES["snapshot"]
@@ -53,7 +58,44 @@ async def test_a_file_store_of_version_1_is_read(tmp_path: Path) -> None:
     assert receipt is not None
     assert receipt.state == "applied"
     assert [entry.session_id for entry in await store.list_sessions("acme")] == ["golden/λ"]
+    assert await store.save_snapshot_cas(snapshot, snapshot.digest) == snapshot.digest
+    assert await store.append_checkpoint("r1", header(), STORY.lines[3:]) == 5
+    assert (await store.acquire_lease("golden/λ", "h", 1000)).epoch == 1
+    assert await store.delete_session("golden/λ")
+    assert await store.list_checkpoints() == []
     await store.close()
+
+
+async def test_what_is_written_is_still_version_1(postgres_dsn: str, tmp_path: Path) -> None:
+    """A database that is filled today is laid out like the one that is kept, table by table and byte by byte: another
+    layout needs another version."""
+    await fill(PostgresSessionStore(postgres_dsn, schema="layout"))
+    assert await dumped(postgres_dsn, "layout") == (DATA / "postgres-v1.sql").read_text()
+    await fill(SqliteSessionStore(tmp_path / "new.db"))
+    told = []
+    for path in (shutil.copy(DATA / "sqlite-v1.db", tmp_path / "old.db"), tmp_path / "new.db"):
+        connection = sqlite3.connect(path)
+        asked = ("FROM sqlite_master", "FROM documents ORDER BY kind, key", "FROM facts ORDER BY seq")
+        told.append([connection.execute(f"SELECT * {each}").fetchall() for each in asked])
+        connection.close()
+    assert told[0] == told[1]
+
+
+async def opened(golden: str, directory: Path, request: pytest.FixtureRequest) -> AnyStore:
+    """A store on a copy of what the first version wrote."""
+    if golden == "postgres-v1.sql":
+        dsn, schema = request.getfixturevalue("postgres_dsn"), f"golden_{os.getpid()}"
+        connection = await connect(dsn)
+        await connection.execute(f"DROP SCHEMA IF EXISTS {schema} CASCADE; CREATE SCHEMA {schema}")
+        await connection.execute((DATA / golden).read_text().replace("{s}", schema))
+        await connection.close()
+        return PostgresSessionStore(dsn, schema=schema)
+    copy = directory / golden
+    if golden == "sqlite-v1.db":
+        shutil.copy(DATA / golden, copy)
+        return SqliteSessionStore(copy)
+    shutil.copytree(DATA / golden, copy)
+    return FileSessionStore(copy, KEY if "encrypted" in golden else None)
 
 
 def header() -> CheckpointHeader:
