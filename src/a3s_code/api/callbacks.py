@@ -130,6 +130,8 @@ class HostCallbacks:
         return await await_on(Calls(loop), Call(work, describe(fn)))
 
     def _loop_of(self, fn: object) -> asyncio.AbstractEventLoop:
+        if not self._given:
+            return self._home
         with self._lock:
             given = self._given.get(id(fn)) or self._given.get(id(getattr(fn, "__self__", fn)))
         loop = given.loop() if given is not None else None

@@ -14,6 +14,7 @@ import msgspec
 from a3s_code.core.content import Json, JsonObject
 
 _sorted = msgspec.json.Encoder(order="sorted")
+_plain = msgspec.json.Encoder()
 
 
 def canonical(value: Json) -> str:
@@ -27,8 +28,11 @@ def args_digest(args: JsonObject) -> str:
 
 
 def encoded_size(value: Json) -> int:
-    """Bytes of the canonical form."""
-    return len(_encoded(value))
+    """Bytes of the compact form, in whatever order."""
+    try:
+        return len(_plain.encode(value))
+    except UnicodeEncodeError:
+        return len(_encoded(value))
 
 
 def _encoded(value: Json) -> bytes:

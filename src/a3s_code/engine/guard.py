@@ -32,6 +32,11 @@ class Guard:
     def set(self, guard: object | None, timeout_ms: int) -> None:
         self._guard, self._timeout_s = guard, timeout_ms / 1000
 
+    @property
+    def asks(self) -> bool:
+        """Whether there is a guard."""
+        return self._guard is not None
+
     async def before_model(self, tokens: int, emit: Emit) -> str | None:
         """``None``, or the message of the refusal: ``Budget exhausted on '<resource>': <reason>``."""
         return await self._check("check_before_llm", tokens, emit)

@@ -47,7 +47,7 @@ async def infer(run: ActiveRun, step: Infer) -> None:
     started = run.parts.env.now_ms()
     try:
         turn = await with_retries(run, attempt, lambda: attempt.delivered)
-        calls = await run.token.guard(_all_judged(run, step, turn.calls))
+        calls = await run.token.guard(_all_judged(run, step, turn.calls)) if turn.calls else ()
     except Interrupted:
         _keep_what_was_said(run, attempt, request)
         raise
@@ -116,7 +116,7 @@ class _Attempt:
         run = self.run
         run.turn = self.step.turn
         tokens = estimated_tokens(run.view, run.rules)
-        denied = await run.token.guard(run.guard.before_model(tokens, run.emit))
+        denied = await run.token.guard(run.guard.before_model(tokens, run.emit)) if run.guard.asks else None
         if denied is not None:
             raise BudgetExhausted(denied)
         run.emit(project.turn_started(self.step.turn))

@@ -38,7 +38,12 @@ class Labels(msgspec.Struct, frozen=True):
     correlation_id: str | None = None
 
     def present(self) -> dict[str, str]:
+        if self == _NO_LABELS:  # asked for every call and turn
+            return {}
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+
+
+_NO_LABELS = Labels()
 
 
 class Limits(msgspec.Struct, frozen=True):

@@ -31,9 +31,9 @@ async def run_batch(run: ActiveRun, calls: tuple[Call, ...]) -> None:
     """Runs one call, or several that are read-only together."""
     ready = []
     for call in calls:
-        if await _judged_stricter(run, call):
-            return
         invocation = run.invocation(call)
+        if await _judged_stricter(run, call, invocation):
+            return
         refusal = await run.kernel.admit(invocation)
         if refusal is not None:
             await record(run, invocation, refusal)
@@ -80,15 +80,15 @@ async def _finish_together(run: ActiveRun, ready: list[Invocation]) -> None:
         await asyncio.wait(work)
 
 
-async def _judged_stricter(run: ActiveRun, call: Call) -> bool:
+async def _judged_stricter(run: ActiveRun, call: Call, invocation: Invocation) -> bool:
     """Judges once more right before the call runs; for unchanged arguments that can only tighten the verdict. One that
     was approved stays approved under whatever policy there is now, but for what no approval lifts."""
     registered = run.parts.toolbox.get(call.name)
     args, _ = registered.check(call.args) if registered else (None, None)
     if args is None or call.verdict.decision == "deny":
         return False
-    invocation = run.invocation(call)
-    invocation.args, invocation.tool = args, registered
+    invocation.args = invocation.checked = args
+    invocation.tool = registered
     verdict = await run.token.guard(judged(invocation, run.parts))
     if verdict.decision == "allow" or (call.verdict.decision == "ask" and verdict.kind not in FINAL):
         return False

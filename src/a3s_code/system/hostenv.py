@@ -14,10 +14,7 @@ class ConfiguredEnv:
         self.config = config
         self._clock = clock
         self._entropy = entropy
-
-    @property
-    def fixed(self) -> bool:
-        return self.config.sequential_id_prefix is not None or self.config.fixed_time_ms is not None
+        self.fixed = config.sequential_id_prefix is not None or config.fixed_time_ms is not None
 
     def seen(self, name: str) -> None:
         """An id that an existing log holds: the count goes on behind it."""

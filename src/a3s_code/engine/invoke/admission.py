@@ -44,11 +44,13 @@ def _as_search(mode: str, args: JsonObject) -> JsonObject:
 
 
 def validate(inv: Invocation, parts: Parts) -> ToolOutput | None:
-    """Step 3: the schema, with defaults filled in."""
+    """Step 3: the schema, with defaults filled in; nothing to do for arguments that came out of this check."""
+    if inv.checked is inv.args:
+        return None
     args, fault = inv.registered.check(inv.args)
     if args is None:
         return failed("invalid_argument", fault or "invalid arguments")
-    inv.args = args
+    inv.args = inv.checked = args
     return None
 
 

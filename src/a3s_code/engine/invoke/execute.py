@@ -29,8 +29,8 @@ _log = logging.getLogger("a3s_code")
 
 async def execute(inv: Invocation, ctx: ToolContext, parts: Parts) -> ToolOutput:
     """Runs the tool under its deadline and its token."""
-    body = spawn(_body(inv, ctx, parts), f"tool {inv.name}")
-    stop = _Stop(body, ctx, inv, parts)
+    stop = _Stop(ctx, inv, parts)
+    body = stop.start()
     try:
         output = await stop.ended
     except asyncio.CancelledError:
@@ -46,17 +46,34 @@ async def execute(inv: Invocation, ctx: ToolContext, parts: Parts) -> ToolOutput
 class _Stop:
     """Ends a call that is cancelled or out of time: asks, then stops it. ``ended`` gets the one output."""
 
-    def __init__(self, body: asyncio.Task[ToolOutput], ctx: ToolContext, inv: Invocation, parts: Parts) -> None:
+    def __init__(self, ctx: ToolContext, inv: Invocation, parts: Parts) -> None:
         self._loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[ToolOutput] = self._loop.create_future()
-        self._body, self._ctx, self._inv, self._clock = body, ctx, inv, parts.clock
+        self._ctx, self._inv, self._parts, self._clock = ctx, inv, parts, parts.clock
+        self._body: asyncio.Task[None] | None = None
         self._why: ToolOutput | None = None
         self._timers: list[asyncio.TimerHandle] = []
-        body.add_done_callback(self._body_ended)
-        inv.token.on_cancel(self._cancelled)
-        if ctx.deadline is not None:
-            left = max(0.0, ctx.deadline - parts.clock.monotonic()) + DEADLINE_SLACK_S
+
+    def start(self) -> asyncio.Task[None]:
+        self._body = spawn(self._run(), f"tool {self._inv.name}")
+        self._body.add_done_callback(self._gone)
+        self._inv.token.on_cancel(self._cancelled)
+        if self._ctx.deadline is not None:
+            left = max(0.0, self._ctx.deadline - self._clock.monotonic()) + DEADLINE_SLACK_S
             self._timers.append(self._loop.call_later(left, self._timed_out))
+        return self._body
+
+    async def _run(self) -> None:
+        """Gives the output itself, as waiting for the task to be done takes one more turn of the loop."""
+        output = await _body(self._inv, self._ctx, self._parts)
+        if self._why is not None and self._why.error_kind == "timeout" and output.error_kind in (None, "cancelled"):
+            output = self._why
+        if not self.ended.done():
+            self.ended.set_result(output)
+
+    def _gone(self, body: asyncio.Task[None]) -> None:
+        if body.cancelled() and not self.ended.done():
+            self.ended.set_result(self._why or failed("cancelled", "Cancelled", exit_code=130))
 
     def _cancelled(self) -> None:
         self._ask(failed("cancelled", "Cancelled", exit_code=130))
@@ -77,20 +94,10 @@ class _Stop:
         self._timers.append(self._loop.call_later(GRACE_S, self._force))
 
     def _force(self) -> None:
-        self._body.cancel()
+        if self._body is not None:
+            self._body.cancel()
         if not self.ended.done() and self._why is not None:
             self.ended.set_result(self._why)
-
-    def _body_ended(self, body: asyncio.Task[ToolOutput]) -> None:
-        if self.ended.done():
-            return
-        if body.cancelled():
-            self.ended.set_result(self._why or failed("cancelled", "Cancelled", exit_code=130))
-            return
-        output = body.result()
-        if self._why is not None and self._why.error_kind == "timeout" and output.error_kind in (None, "cancelled"):
-            output = self._why
-        self.ended.set_result(output)
 
     def disarm(self) -> None:
         for timer in self._timers:
@@ -102,10 +109,10 @@ async def _body(inv: Invocation, ctx: ToolContext, parts: Parts) -> ToolOutput:
     registered = inv.registered
     run = inv.instead or registered.tool.execute
     try:
-        if inspect.iscoroutinefunction(run) and not registered.host:
-            output: Any = await run(inv.args, ctx)
-        elif registered.host:
-            output = await parts.callbacks.call_host(run, inv.args, ctx)
+        if registered.host:
+            output: Any = await parts.callbacks.call_host(run, inv.args, ctx)
+        elif inspect.iscoroutinefunction(run):
+            output = await run(inv.args, ctx)
         else:
             output = await parts.callbacks.in_thread(run, inv.args, ctx)
     except ToolFailure as failure:

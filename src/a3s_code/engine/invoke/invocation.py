@@ -32,12 +32,12 @@ def nothing_held(said: str | None = None) -> None:
 
 class Invocation(msgspec.Struct, eq=False):
     """``stack`` names the invocations it is nested in, outermost first; ``emit`` puts output on the event stream,
-    ``flush`` lets go what waits there, or says something in its place.
-    ``limit_ms`` is what led to ``deadline``, for the message when it passes. ``outer`` made this call; ``context`` is
-    what its tool got once it runs; ``waiting`` counts the calls inside it that wait for a person; ``approved`` says
-    that somebody answered an ask about this call with yes, ``scope`` what the ask said it was for, ``consulted`` that a
-    hook was asked about it; ``instead`` is what a host's helper does in the tool's place, under the tool's name and
-    rules; ``numbers`` count the ids made inside the call, ``lines`` are its part of the trace so far."""
+    ``flush`` lets go what waits there, or says something in its place. ``limit_ms`` is what led to ``deadline``, for
+    the message when it passes. ``outer`` made this call; ``context`` is what its tool got once it runs; ``waiting``
+    counts the calls inside it that wait for a person; ``approved`` says that somebody answered an ask about this call
+    with yes, ``scope`` what the ask said it was for, ``consulted`` that a hook was asked about it, ``checked`` which
+    arguments passed their schema; ``instead`` is what a host's helper does in the tool's place, under the tool's name
+    and rules; ``numbers`` count the ids made inside the call, ``lines`` are its part of the trace so far."""
 
     id: str
     name: str
@@ -59,6 +59,7 @@ class Invocation(msgspec.Struct, eq=False):
     scope: str | None = None
     flush: Callable[[str | None], None] = nothing_held
     consulted: bool = False
+    checked: JsonObject | None = None
     instead: Instead | None = None
     numbers: Iterator[int] = msgspec.field(default_factory=lambda: count(1))
     lines: list[JsonObject] = msgspec.field(default_factory=list)
