@@ -159,10 +159,10 @@ class _Database:
 
     def _open(self) -> sqlite3.Connection:
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # for its owner only, from the start
+        _make_private(self.path)
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            _begin_wal(connection)
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("BEGIN IMMEDIATE")
             version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -200,6 +200,31 @@ class _Database:
         if connection is not None:
             del self._mine.connection
             connection.close()
+
+
+def _make_private(path: str) -> None:
+    """Makes the file, for its owner only, unless it is there. Nobody but SQLite may open one that is: to close it gives
+    up every lock that this process has on it, and the next process to leave then takes away the log of commits."""
+    with contextlib.suppress(FileExistsError):
+        try:
+            os.mknod(path, 0o600)
+        except PermissionError:  # some systems let nobody but root
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def _begin_wal(connection: sqlite3.Connection) -> None:
+    """SQLite doesn't wait for others that do the same to a new file."""
+    pause, waited = 0.001, 0.0
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or waited > _BUSY_SECONDS:
+                raise
+            threading.Event().wait(pause)
+            waited, pause = waited + pause, min(pause * 2, 0.02)
+        else:
+            return
 
 
 class _Transaction(OneByOne):
