@@ -26,7 +26,7 @@ from a3s_code.stores.transaction import run_through
 
 pytest_plugins = ["storefixtures"]
 
-SCHEDULES = {"memory": 2000, "file": 1500, "encrypted": 500, "sqlite": 1000, "postgres": 100}
+SCHEDULES = {"memory": 2000, "file": 1200, "encrypted": 400, "sqlite": 1000, "postgres": 80}
 
 
 class Server(PostgresSessionStore):
