@@ -13,6 +13,7 @@ from storedsamples import SAMPLES, STORY
 from storehelp import AnyStore
 
 from a3s_code import Agent, FileSessionStore, MemorySessionStore
+from a3s_code.core import documents
 from a3s_code.core.content import JsonObject
 from a3s_code.core.documents import DEEPEST, AnyDocument, SessionSnapshot, decode, encode
 from a3s_code.errors import CodeError, StoreError
@@ -216,4 +217,19 @@ async def test_facts_that_are_none(tmp_path: Path) -> None:
             await FileSessionStore(tmp_path).load_checkpoint("r")
         assert caught.value.code == "SERIALIZATION_ERROR"
         assert str(path) in str(caught.value)
+    await store.close()
+
+
+async def test_what_is_too_large_is_refused_before_anything_is_written(
+    make_store: Callable[[], AnyStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A document past the bound is SERIALIZATION_ERROR that says both sizes, and the one that was stored stays."""
+    store = make_store()
+    digest = await store.save_snapshot(SessionSnapshot(session_id="s", saved_ms=1))
+    monkeypatch.setattr(documents, "LARGEST", 5000)
+    with pytest.raises(StoreError, match=r"SessionSnapshot can't be stored: it has 5,2\d\d bytes, .* may have 5,000"):
+        await store.save_snapshot(SessionSnapshot(session_id="s", saved_ms=2, model="x" * 5000))
+    found = await store.load_snapshot("s")
+    assert found is not None
+    assert (found.saved_ms, found.digest) == (1, digest)
     await store.close()

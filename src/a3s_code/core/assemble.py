@@ -213,7 +213,7 @@ def parse_arguments(text: str) -> tuple[JsonObject, str | None]:
     except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
         return {}, f"the arguments are no valid JSON: {_position(text) or error}"
     if isinstance(value, dict):
-        if is_deeper(text.encode(), DEEPEST):
+        if is_deeper(value, DEEPEST):
             return {}, f"the arguments are nested more than {DEEPEST} deep"
         return value, None
     kinds = {list: "an array", str: "a string", bool: "a boolean", type(None): "null"}

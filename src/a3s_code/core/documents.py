@@ -28,6 +28,9 @@ ID_BYTES: Final = 1000
 DEEPEST: Final = 256
 """How deep a document may be nested: what reads it later may recurse."""
 
+LARGEST: Final = 512 * 1024 * 1024
+"""Bytes of a document: every store takes that many, and none is asked for more."""
+
 _TAIL: Final = re.compile(rb',"digest":"([0-9a-f]{64})"\}')
 _TAIL_BYTES: Final = len(b',"digest":"') + 64 + len(b'"}')
 _sorted: Final = msgspec.json.Encoder(order="sorted").encode
@@ -187,12 +190,14 @@ def encode(document: AnyDocument) -> bytes:
     members["schema_version"] = VERSION
     members.pop("digest", None)
     try:
-        plain = _plain(members)
+        body = _plain(members)[:-1]
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise _refused(f"a {type(document).__name__} can't be stored: {error}") from error
-    if is_deeper(plain, DEEPEST):
+    if is_deeper(members, DEEPEST):
         raise _refused(f"a {type(document).__name__} can't be stored: it is nested more than {DEEPEST} deep")
-    body = plain[:-1]
+    if len(body) + _TAIL_BYTES > LARGEST:
+        size = f"{len(body):,} bytes, and a document may have {LARGEST:,}"
+        raise _refused(f"a {type(document).__name__} can't be stored: it has {size}")
     return b'%b,"digest":"%b"}' % (body, hashlib.sha256(body).hexdigest().encode())
 
 
@@ -217,7 +222,7 @@ def decode(kind: type[D], data: bytes, where: str) -> D:
     if tail is None or hashlib.sha256(data[:-_TAIL_BYTES]).hexdigest() != tail[1].decode():
         raise _refused(f"{where} is damaged: it is not as it was written")
     members.pop("digest", None)
-    if is_deeper(data, DEEPEST) or _sorted(members)[:-1] != data[:-_TAIL_BYTES]:
+    if is_deeper(members, DEEPEST) or _sorted(members)[:-1] != data[:-_TAIL_BYTES]:
         raise _refused(f"{where} is damaged: no a3s_code writes such JSON")
     del members["schema_version"]
     known = {field: members.pop(field) for field in kind.__struct_fields__ if field != "more" and field in members}
