@@ -63,10 +63,11 @@ class Inbox:
             else:
                 await self._handled(request)
 
-    def deliver(self) -> None:
-        """What waited for the run that is resumed."""
+    async def deliver(self) -> None:
+        """What waited for the run that is resumed, before its first step."""
         late, self._late = self._late, []
-        self.add(late)
+        for request in late:
+            await self._handled(request)
 
     def add(self, requests: Sequence[ControlRequest]) -> None:
         self._waiting.extend(requests)
@@ -144,7 +145,8 @@ class Inbox:
             return
         if receipt.state != "accepted":
             del self._posted[receipt.request_id]
-            task = spawn(self._kept(request, receipt), "the receipt of a control request")
+            now = msgspec.structs.replace(receipt)  # it goes on changing
+            task = spawn(self._kept(request, now), "the receipt of a control request")
             self._receipts.add(task)
             task.add_done_callback(self._receipts.discard)
 

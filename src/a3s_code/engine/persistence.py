@@ -69,7 +69,10 @@ class Persistence:
 
     async def save(self, run: ActiveRun | None = None) -> str:
         """Saves the session as it stands; gives the snapshot's digest. ``run`` has settled, its last event is held."""
-        return await self.store.save_snapshot(await self.take(run), self.holding.epoch)
+        taken, left_open = await self.take(run), self._writer.view.run
+        if left_open is not None:
+            await self._append(left_open.id)  # a snapshot has no facts to go on with
+        return await self.store.save_snapshot(taken, self.holding.epoch)
 
     async def take(self, run: ActiveRun | None = None) -> SessionSnapshot:
         if self._log.exists():

@@ -144,11 +144,9 @@ class EngineSession:
             self.check_open()
             if opened is not None:
                 async with self._known_to_store(opened.run, opened.input_digest, again=True):
-                    run = self._start(opened, [])
-                self._deliver()
-                return run
+                    return self._start(opened, [], self._deliver)
         self._gate.leave()
-        self._deliver()
+        await self._deliver()
         if self.writer.view.closed is None:
             raise CodeError("this session's log holds no run that could be resumed", "SESSION_ERROR")
         return self.writer.view.closed
@@ -163,16 +161,18 @@ class EngineSession:
             await self.seat.taken(resuming=resuming)
         await self.ready()
 
-    def _deliver(self) -> None:
+    async def _deliver(self) -> None:
         if self.seat is not None:
-            self.seat.inbox.deliver()
+            await self.seat.inbox.deliver()
 
     async def ready(self) -> None:
         """Folds the log once, off the loop when there is something to read."""
         if not self.writer.loaded and self.parts.log.exists():
             await self.parts.callbacks.in_thread(lambda: self.writer.view)
 
-    def _start(self, opened: RunOpened, facts: list[FactData]) -> ActiveRun:
+    def _start(
+        self, opened: RunOpened, facts: list[FactData], first: Callable[[], Awaitable[None]] | None = None
+    ) -> ActiveRun:
         run = self._activate(opened)
         try:
             run.append(opened, *facts)
@@ -180,7 +180,7 @@ class EngineSession:
             self.active = None
             self.book.drop(opened.run)
             raise
-        return self._at_work(run)
+        return self._at_work(run, first)
 
     def _activate(self, opened: RunOpened) -> ActiveRun:
         record = self.book.open(opened, self.parts.env.now_ms(), self.writer.view)
