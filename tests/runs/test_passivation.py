@@ -14,7 +14,7 @@ from a3s_code import Agent, MemorySessionStore, Session, tool
 from a3s_code.core.digest import text_digest
 from a3s_code.errors import CodeError, SessionClosed, SessionConfigurationError, StoreError
 from a3s_code.ports.leases import TTL_MS
-from a3s_code.ports.tool import ToolContext
+from a3s_code.ports.tool import ToolContext, ToolFailure
 from a3s_code.testing import ScriptedModel, call, delay
 
 
@@ -81,7 +81,7 @@ async def test_at_the_deadline_the_call_is_interrupted_without_a_result(
         """Works until it is told to stop."""
         began.set()
         await until(ctx.cancelled.is_set)
-        raise asyncio.CancelledError
+        raise ToolFailure("cancelled", "stopped")
 
     options: dict[str, Any] = {"tools": [work], "unknown_outcome": "report"}
     session = await kept(agent, workspace, store, [call("work", {}, id="c")], **options)
