@@ -1,22 +1,27 @@
-"""``a3s-code answer``. In: a session whose program is gone, a call of it, an answer. Out: the answer in the log.
+"""``a3s-code answer``. In: a session, a call of it, an answer. Out: the answer in the log, or posted to its holder.
 
-One rule: nothing runs here; the answer is a fact, and `run --resume` goes on with it.
-Known weakness: a session that is open in a living program is answered there.
+One rule: nothing runs here; the answer is a fact, and `run --resume` goes on with it. A session that somebody holds, or
+that only a store has, is asked through the store.
+Known weakness: without a store a session that is open in a living program is answered there.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 from pathlib import Path
+from typing import Any
 
 from a3s_code.api.agent import Agent
 from a3s_code.cli.asking import answer_of
 from a3s_code.cli.found import find_log, holder_of, id_of
 from a3s_code.cli.setup import workspace_of
-from a3s_code.cli.waiting import Waiting, say_what_waits, waiting_in
+from a3s_code.cli.stores import Chosen, chosen_store, opened
+from a3s_code.cli.waiting import Waiting, say_what_waits, waiting_in, waiting_of
 from a3s_code.config.model import OFFLINE, SCOUT
 from a3s_code.errors import CodeError
+from a3s_code.system.clock import SystemClock
 
 _YES = frozenset({"y", "yes"})
 _NO = frozenset({"n", "no"})
@@ -24,6 +29,9 @@ _NO = frozenset({"n", "no"})
 
 def go(args: argparse.Namespace) -> int:
     workspace = workspace_of(args.workspace)
+    stored = chosen_store(args, workspace, os.environ)
+    if stored is not None and (code := asyncio.run(_posted(workspace, stored, args))) is not None:
+        return code
     path = find_log(workspace, args.session)
     session = id_of(path)
     if (holder := holder_of(path)) is not None:
@@ -37,6 +45,36 @@ def go(args: argparse.Namespace) -> int:
     print(f"{told}: {chosen.words}")
     say_what_waits(session, [each.asked for each in waiting if each is not chosen], workspace)
     return 0
+
+
+async def _posted(workspace: Path, stored: Chosen, args: argparse.Namespace) -> int | None:
+    """The exit code; ``None`` when the log is here and nobody has the session's lease."""
+    from a3s_code.cli.control import post, tell  # loaded when there is a store
+    from a3s_code.cli.known import find_known, view_of  # the same
+
+    async with opened(stored) as store:
+        if store is None:
+            return None
+        known = await find_known(workspace, store, args.session, SystemClock().now_ms())
+        if known.lease is None and known.log is not None:
+            return None
+        view = await view_of(known, store)
+        receipt = await post(store, known.id, _request(waiting_of(view) if view else [], known.id, args), args.wait)
+    return tell(known, receipt, args.wait, as_json=args.json)
+
+
+def _request(waiting: list[Waiting], session: str, args: argparse.Namespace) -> dict[str, Any]:
+    """What is posted. A call that isn't known here, as its log is elsewhere, is taken by its whole id."""
+    if not waiting:
+        if (word := args.answer.strip().lower()) not in _YES | _NO:
+            return {"kind": "answer", "tool_id": args.call, "answer": args.answer.strip()}
+        return {"kind": "confirm", "tool_id": args.call, "approved": word in _YES, "reason": args.reason}
+    chosen = _chosen(waiting, args.call, session)
+    decision = _decision(chosen, args.answer, args.reason)
+    if decision is None:
+        text = answer_of(args.answer.strip(), chosen.asked.get("options"))
+        return {"kind": "answer", "tool_id": chosen.call, "answer": text}
+    return {"kind": "confirm", "tool_id": chosen.call, "approved": decision, "reason": args.reason}
 
 
 def _chosen(waiting: list[Waiting], given: str, session: str) -> Waiting:

@@ -14,11 +14,14 @@ from typing import Final, Literal
 
 import msgspec
 
-from a3s_code.cli.found import SHORTEST_PREFIX, Found, id_of, logs_in, read_session, sessions_in
+from a3s_code.cli.found import SHORTEST_PREFIX, Found, id_of, logs_in, read_session, read_view, sessions_in
 from a3s_code.cli.setup import notice
 from a3s_code.cli.stores import Chosen, CommandStore, opened
+from a3s_code.core.branches import read_lines
 from a3s_code.core.content import JsonObject
 from a3s_code.core.documents import CheckpointHeader, Lease, SessionEntry, SessionSnapshot
+from a3s_code.core.fold import fold
+from a3s_code.core.state import View
 from a3s_code.errors import CodeError, StoreError
 from a3s_code.stores.factlog import log_path
 from a3s_code.stores.lease import holder_words, is_dead
@@ -142,6 +145,18 @@ async def find_known(workspace: Path, store: CommandStore | None, given: str, no
     return known
 
 
+async def view_of(known: Known, store: CommandStore | None) -> View | None:
+    """The newest state: the checkpoint's when the log is behind it or isn't here."""
+    if store is not None and known.checkpoint is not None:
+        checkpoint = await store.load_checkpoint(known.checkpoint.run_id)
+        if checkpoint is not None:
+            view = View()
+            for line in read_lines(checkpoint.facts):
+                view = fold(view, line.fact)
+            return view
+    return None if known.log is None else read_view(known.log.path)
+
+
 async def checkpoints_of(store: CommandStore, session_id: str | None = None) -> list[CheckpointHeader]:
     """By run id; none, and a word about it, when one of them can't be read."""
     try:
@@ -163,7 +178,8 @@ async def _load(workspace: Path, store: CommandStore | None, session_id: str, no
         stored = known.snapshot or known.checkpoint
         known.tenant_id = None if stored is None else stored.labels.get("tenant_id")
         await _add_leases(store, {session_id: known}, now_ms)
-    return known if known.log is not None or known.snapshot is not None or known.checkpoints else None
+    there = known.log is not None or known.snapshot is not None or known.checkpoints or known.lease is not None
+    return known if there else None
 
 
 def _log_of(workspace: Path, session_id: str) -> Found | None:

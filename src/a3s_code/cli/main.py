@@ -71,7 +71,10 @@ def parser() -> argparse.ArgumentParser:
     _run(commands.add_parser("run", help="send one prompt and watch the run", epilog=EPILOG))
     _chat(commands.add_parser("chat", help="talk to an agent", epilog=EPILOG))
     _pending(commands.add_parser("pending", help="list what waits for an answer"))
-    _answer(commands.add_parser("answer", help="answer what waits in a session whose program is gone"))
+    _answer(commands.add_parser("answer", help="answer what waits in a session"))
+    _control(commands.add_parser("steer", help="give the run of a session a newer direction"), "steer")
+    _control(commands.add_parser("interrupt", help="end the run of a session"), "interrupt")
+    _control(commands.add_parser("passivate", help="have a session left by who holds it, for others"), "passivate")
     _policy(commands.add_parser("policy", help="what a policy decides about a command or a call, and why"))
     _sessions(commands.add_parser("sessions", help="list, show, delete, fork or export sessions"))
     _runs(commands.add_parser("runs", help="list the runs of a session"))
@@ -115,7 +118,26 @@ def _answer(answer: argparse.ArgumentParser) -> None:
     answer.add_argument("call", help="the call's id as `pending` lists it, or its first letters")
     answer.add_argument("answer", help="yes or no for a call; the text, or an option's number, for a question")
     answer.add_argument("--reason", metavar="TEXT", help="what the model is told with yes or no")
-    _where(answer)
+    _which_store(answer, beside_subcommands=False)
+    _receipt(answer)
+
+
+def _control(control: argparse.ArgumentParser, kind: str) -> None:
+    control.set_defaults(module="control", kind=kind)
+    control.add_argument("session", help="the session's id, or its first letters")
+    if kind == "steer":
+        control.add_argument("text", help="what it is told before the model is asked again")
+    if kind == "passivate":
+        control.add_argument("--deadline", metavar="SECONDS", type=float, help="interrupt a call that takes longer")
+    _which_store(control, beside_subcommands=False)
+    _receipt(control)
+
+
+def _receipt(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--wait", metavar="SECONDS", type=float, default=10.0, help="how long to wait for the holder (default: 10)"
+    )
+    command.add_argument("--json", action="store_true", help="the holder's receipt as one JSON object")
 
 
 def _policy(policy: argparse.ArgumentParser) -> None:

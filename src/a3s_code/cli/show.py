@@ -15,18 +15,14 @@ from pathlib import Path
 
 import msgspec
 
-from a3s_code.cli.found import read_view
-from a3s_code.cli.known import Known, find_known
+from a3s_code.cli.known import Known, find_known, view_of
 from a3s_code.cli.listing import ago, print_json, print_table, run_row
 from a3s_code.cli.setup import workspace_of
-from a3s_code.cli.stores import Chosen, CommandStore, chosen_store, opened
+from a3s_code.cli.stores import Chosen, chosen_store, opened
 from a3s_code.cli.waiting import Waiting, waiting_of
 from a3s_code.cli.words import clean, count, number_of, one_line
-from a3s_code.core.branches import read_lines
 from a3s_code.core.content import Json, JsonObject
 from a3s_code.core.documents import CheckpointHeader, encode
-from a3s_code.core.fold import fold
-from a3s_code.core.state import View
 from a3s_code.system.clock import SystemClock
 
 
@@ -54,23 +50,11 @@ def go(args: argparse.Namespace) -> int:
 async def _gathered(workspace: Path, chosen: Chosen | None, given: str) -> Shown:
     async with opened(chosen) as store:
         known = await find_known(workspace, store, given, SystemClock().now_ms())
-        view = await _view(known, store)
+        view = await view_of(known, store)
     snapshot = known.snapshot
     runs = known.log.runs if known.log is not None else snapshot.runs if snapshot is not None else []
     size = None if snapshot is None else len(encode(snapshot))
     return Shown(known, runs, [] if view is None else waiting_of(view), size)
-
-
-async def _view(known: Known, store: CommandStore | None) -> View | None:
-    """The newest state: the checkpoint's when the log is behind it or isn't here."""
-    if store is not None and known.checkpoint is not None:
-        checkpoint = await store.load_checkpoint(known.checkpoint.run_id)
-        if checkpoint is not None:
-            view = View()
-            for line in read_lines(checkpoint.facts):
-                view = fold(view, line.fact)
-            return view
-    return None if known.log is None else read_view(known.log.path)
 
 
 def _open_run(shown: Shown) -> str | None:
