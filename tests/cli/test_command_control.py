@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from commands import HOLD, called, provider, run, start
+from commands import HOLD, called, provider, run, said, start
 
 from a3s_code import Agent, SqliteSessionStore
 from a3s_code.stores.logfile import read_log
@@ -49,8 +49,10 @@ def test_an_interrupt_reaches_a_run_of_another_process(work: Path, tmp_path: Pat
 
 
 def test_a_session_is_left_for_others_on_request(work: Path, tmp_path: Path, store: str) -> None:
-    """Passivate is answered by the holder, and the run stays open for ``resume``."""
-    with provider(called(("ls", {})), [HOLD]) as server:
+    """Passivate is answered by the holder, and the run stays open for ``resume``, in another workspace as well."""
+    there = tmp_path / "there"
+    there.mkdir()
+    with provider(called(("ls", {})), [HOLD], said("Done there.")) as server:
         process = start(["run", "-w", str(work), "--store", store, "--json", "go"], tmp_path, **server.env)
         assert server.holding.wait(20)
         where = ["-w", str(work), "--store", store]
@@ -58,8 +60,14 @@ def test_a_session_is_left_for_others_on_request(work: Path, tmp_path: Path, sto
         assert code == 0, err
         assert out.startswith("passivate: settled")
         process.communicate(timeout=20)
-    _, out, _ = run(["sessions", *where, "--json"], tmp_path)
-    assert json.loads(out)["status"] == "left open"
+        _, out, _ = run(["sessions", *where, "--json"], tmp_path)
+        assert json.loads(out)["status"] == "left open"
+        code, out, err = run(["resume", "-w", str(there), "--store", store], tmp_path, **server.env)
+        assert (code, out.splitlines()[0]) == (0, "Done there."), err
+        assert [message["role"] for message in server.asked[-1][1]["messages"]][-2:] == ["assistant", "tool"]
+    _, out, _ = run(["sessions", "show", log_of(there).stem, "-w", str(there), "--store", store, "--json"], tmp_path)
+    shown = json.loads(out)
+    assert (shown["status"], shown["open_run"], shown["checkpoints"]) == ("completed", None, [])
 
 
 def test_a_steer_without_a_holder_is_kept(work: Path, tmp_path: Path, store: str) -> None:

@@ -66,11 +66,6 @@ class Known(msgspec.Struct):
         return None if last is None or (self.log is not None and self.log.last_ms > last.saved_ms) else last
 
     @property
-    def checkpointed_run(self) -> str | None:
-        """The open run that a checkpoint knows better than the log."""
-        return None if self.checkpoint is None else self.checkpoint.run_id
-
-    @property
     def status(self) -> str:
         status = self.log.status if self.log is not None else "saved"
         if self.checkpoint is not None and status not in ("running", "damaged"):

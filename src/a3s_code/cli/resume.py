@@ -33,7 +33,7 @@ def go(args: argparse.Namespace) -> int:
         known = left[0]
         if not args.json:
             _tell(known, left[1:], workspace)
-    return work(args, workspace, chosen, Task("", known.id, known.checkpointed_run))
+    return work(args, workspace, chosen, Task("", known.id))
 
 
 async def _left_open(workspace: Path, chosen: Chosen | None) -> list[Known]:

@@ -40,11 +40,10 @@ class Watched(NamedTuple):
 
 
 class Task(NamedTuple):
-    """``run_id`` is the run to go on with where a store says which; else it is the session's last."""
+    """What the session is asked, or with ``--resume`` nothing."""
 
     prompt: str
     session_id: str | None = None
-    run_id: str | None = None
     attachments: Sequence[Mapping[str, str]] = ()
 
 
@@ -62,8 +61,7 @@ def go(args: argparse.Namespace) -> int:
     elif args.session is not None:
         from a3s_code.cli.known import look_up  # loaded when a store is named
 
-        known = asyncio.run(look_up(workspace, chosen, args.session))
-        task = task._replace(session_id=known.id, run_id=known.checkpointed_run)
+        task = task._replace(session_id=asyncio.run(look_up(workspace, chosen, args.session)).id)
     return work(args, workspace, chosen, task)
 
 
@@ -97,7 +95,7 @@ async def _run(args: argparse.Namespace, setup: Setup, rights: Governed, task: T
     async with agent_of(setup) as agent:
         session = await open_session(agent, setup, task.session_id, rights.options(), quiet=args.json)
         if args.resume:
-            events = await _resumed(session, task.run_id)
+            events = await _resumed(session)
             if events is None:
                 notice(f"session {session.session_id} has no run that was left open")
                 return 0
@@ -117,11 +115,11 @@ async def _run(args: argparse.Namespace, setup: Setup, rights: Governed, task: T
     return watched.code
 
 
-async def _resumed(session: Session, run_id: str | None) -> EventStream | None:
+async def _resumed(session: Session) -> EventStream | None:
     last = session.current_run()
-    if run_id is None and last is None:
+    if last is None:
         return None
-    started = await session.resume_stream_async(run_id or str(last and last["id"]))
+    started = await session.resume_stream_async(str(last["id"]))
     return None if isinstance(started, AgentResult) else started
 
 
