@@ -143,6 +143,32 @@ async def test_a_run_that_waits_for_a_person_is_left_at_once(agent: Agent, works
     assert (await there.resume_run_async(str(run_id))).text == "done"
 
 
+async def test_a_run_that_is_about_to_wait_for_a_person_is_left_too(agent: Agent, workspace: Path) -> None:
+    """Between the moment when its call waits and the one when the run does, as its log is being synced."""
+    store = MemorySessionStore()
+
+    @tool
+    def pay() -> str:
+        """Pays."""
+        return "paid"
+
+    options: dict[str, Any] = {
+        "tools": [pay],
+        "permission_policy": {"ask": ["pay"]},
+        "confirmation_policy": {"enabled": True},
+        "log_durability": "fsync",
+    }
+    session = await kept(agent, workspace, store, [call("pay", {}, id="c")], **options)
+    run = asyncio.ensure_future(session.send_async("go"))
+    while not session.pending_confirmations():
+        await asyncio.sleep(0)
+    assert session._engine.active is not None
+    assert not session._engine.active.parked
+    assert await session.passivate_async() == session.runs()[0]["id"]
+    with pytest.raises(SessionClosed):
+        await run
+
+
 async def test_an_idle_session_is_saved_and_left(agent: Agent, workspace: Path, elsewhere: Path) -> None:
     """There is no run to go on with; the conversation goes on anywhere."""
     store = MemorySessionStore()

@@ -24,8 +24,8 @@ from a3s_code.api.wiring import Shared, build, fork_log
 from a3s_code.config.load import config_from_mapping, load_config
 from a3s_code.config.model import CodeConfig
 from a3s_code.core.content import JsonObject
-from a3s_code.engine.persistence import stored_session
 from a3s_code.engine.session import EngineSession
+from a3s_code.engine.stored import stored_session
 from a3s_code.errors import CodeError, SessionClosed, SessionConfigurationError
 from a3s_code.ports.store import SessionStore
 

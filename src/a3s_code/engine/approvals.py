@@ -40,7 +40,7 @@ async def park(run: ActiveRun, calls: tuple[Call, ...]) -> None:
     run.worktime.pause()
     try:
         await points.confirmations_required(run, news)
-        while run.view.seq == at:
+        while run.view.seq == at and run.left is None:
             run.answered.clear()
             await run.token.guard(run.answered.wait())
     finally:

@@ -37,6 +37,7 @@ async def drive(run: ActiveRun, control: Control) -> None:
         try:
             if run.keeper is not None and not run.keeper.is_sure():
                 await run.keeper.made_sure(run)
+                continue
             if not control.apply(run, step):
                 await perform(run, step)
             if not run.results_kept and run.keeper is not None:

@@ -91,10 +91,10 @@ class Holding:
     def is_sure(self) -> bool:
         return self._kept is None or self._kept.is_sure()
 
-    async def made_sure(self, token: CancelToken) -> None:
-        """Returns once the lease was renewed; raises ``Interrupted`` when the run ends meanwhile, also because the
-        lease is lost."""
-        while not self.is_sure():
+    async def made_sure(self, token: CancelToken, left: Callable[[], bool]) -> None:
+        """Returns once the lease was renewed, or the run is ``left``; raises ``Interrupted`` when it ends meanwhile,
+        also because the lease is lost."""
+        while not self.is_sure() and not left():
             await token.guard(self._clock.sleep(_LOOK_AGAIN_S))
 
     def lose(self, error: LeaseLost) -> bool:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec.structs import replace
 
 from a3s_code.core import project
-from a3s_code.core.branches import read_lines
-from a3s_code.core.codec import LOGIC, Header, thread_name, verify
+from a3s_code.core.codec import LOGIC, Header, thread_name
 from a3s_code.core.digest import valid_text
 from a3s_code.core.documents import Checkpoint, CheckpointHeader, FactLogMark, SessionSnapshot
 from a3s_code.engine import snapshot as snapshots
@@ -25,18 +24,15 @@ from a3s_code.engine.artifacts import Artifacts
 from a3s_code.engine.holding import Holder, Holding
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.runs import RunBook
+from a3s_code.engine.stored import Known, check, seen, stored_session
 from a3s_code.engine.token import Interrupted
 from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError, LeaseLost, SessionClosed, StoreError
 from a3s_code.ports.log import Position
-from a3s_code.ports.store import SessionStore
 
 _log = logging.getLogger("a3s_code")
 _TRIES: Final = 8
 """How often a store may ask for earlier facts before a checkpoint is given up."""
-
-Known: TypeAlias = tuple[str | None, str | None]
-"""What was in the store when this session looked: its snapshot's digest, and the sum of its last checkpoint."""
 
 PATIENCE_S = 60.0
 """How long one write may take."""
@@ -97,7 +93,7 @@ class Persistence:
     async def restore(self, snapshot: SessionSnapshot | None, last: CheckpointHeader | None) -> None:
         """Takes in what the store has of the session, by its last checkpoint or by its snapshot, whichever is newer. A
         log that holds it, or was begun from it, goes on; another one, or none, is begun anew."""
-        self._known = _seen(snapshot, last)
+        self._known = seen(snapshot, last)
         if snapshot is not None:
             snapshots.restore_records(snapshot, self._book, self._artifacts, self._parts.env)
         old = (-1, 0) if snapshot is None else (snapshot.saved_ms, snapshot.mark.seq if snapshot.mark else 0)
@@ -144,7 +140,7 @@ class Persistence:
         if epoch is None or epoch == 1:  # nobody ever had it but us
             return
         snapshot, last = await stored_session(self.store, self._parts.session_id)
-        if _seen(snapshot, last) != self._known:
+        if seen(snapshot, last) != self._known:
             await self.restore(snapshot, last)
 
     def lost(self, error: LeaseLost) -> None:
@@ -172,7 +168,7 @@ class Persistence:
         run.emit(
             project.not_kept("lease", "it could not be renewed in time; the run waits until that is done or it is lost")
         )
-        await self.holding.made_sure(run.token)
+        await self.holding.made_sure(run.token, lambda: run.left is not None)
 
     # -- checkpoints --------------------------------------------------------------------------------------------
 
@@ -324,30 +320,3 @@ class Persistence:
             why = f"no answer within {PATIENCE_S:g} s" if isinstance(error, TimeoutError) else str(error)
             run.emit(project.not_kept(what, f"{type(error).__name__}: {why}"))
         return False
-
-
-async def stored_session(
-    store: SessionStore, session_id: str
-) -> tuple[SessionSnapshot | None, CheckpointHeader | None]:
-    """The session's snapshot and its last checkpoint."""
-    checkpoints = await store.list_checkpoints(session_id)
-    last = max(checkpoints, key=lambda header: (header.saved_ms, header.seq), default=None)
-    return await store.load_snapshot(session_id), last
-
-
-def _seen(snapshot: SessionSnapshot | None, last: CheckpointHeader | None) -> Known:
-    return (snapshot.digest if snapshot else None, last.sum if last else None)
-
-
-def check(checkpoint: Checkpoint) -> str:
-    """The run of its last fact. ``SERIALIZATION_ERROR`` unless its facts are a log from fact 1 to the one that the
-    header names, which this version can go on with."""
-    named = checkpoint.header
-    what = f"the checkpoint of run {named.run_id!r}"
-    if named.logic > LOGIC:
-        message = f"{what} has logic number {named.logic}, and this a3s_code knows {LOGIC}: use a newer a3s_code"
-        raise StoreError(message, "SERIALIZATION_ERROR")
-    lines = read_lines(checkpoint.facts)
-    if not lines or not verify(lines[0], "") or (lines[-1].fact.seq, lines[-1].sum) != (named.seq, named.sum):
-        raise StoreError(f"{what} is damaged: its facts are not those it names", "SERIALIZATION_ERROR")
-    return lines[-1].fact.run
