@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from otherprocess import running
 from runhelp import data, kinds, make_agent, outcomes, until
-from savedhelp import kept, vanished
+from savedhelp import Failing, kept, vanished
 
 from a3s_code import Agent, FileSessionStore, MemorySessionStore, SqliteSessionStore, tool
 from a3s_code.core.documents import ControlReceipt, ControlRequest
@@ -245,6 +245,43 @@ async def test_a_request_is_checked_before_it_is_posted(agent: Agent, request_: 
     assert refused.value.code == "INVALID_REQUEST"
     lease = await store.acquire_lease("s", "x", 1000)
     assert await store.take_control("s", lease.epoch) == []
+
+
+async def test_an_inbox_that_somebody_filled_with_rubbish_keeps_nobody_out(agent: Agent, workspace: Path) -> None:
+    """What can't be done is rejected, and the session works."""
+    store = MemorySessionStore()
+    rubbish: list[tuple[str, Any]] = [
+        ("confirm", {"tool_id": [], "approved": {}}),
+        ("answer", {"tool_id": {"a": 1}, "answer": [None]}),
+        ("steer", {"text": 5, "options": []}),
+        ("steer", {"text": "x", "options": {"deadline_ms": "soon"}}),
+        ("passivate", {"deadline_ms": []}),
+        ("", {}),
+    ]
+    session = await kept(agent, workspace, store, "one", "two")
+    for at, (kind, payload) in enumerate(rubbish):
+        await store.post_control("s", ControlRequest(f"before-{at}", kind, payload))
+    assert (await session.send_async("go")).text == "one"
+    for at, (kind, payload) in enumerate(rubbish):
+        await store.post_control("s", ControlRequest(f"after-{at}", kind, payload))
+    for when in ("before", "after"):
+        for at, (kind, _) in enumerate(rubbish):
+            while (receipt := await store.load_receipt("s", f"{when}-{at}")) is None:
+                await asyncio.sleep(0)
+            assert receipt.state == ("settled" if (when, kind) == ("before", "passivate") else "rejected")
+    assert (await session.send_async("go")).text == "two"
+
+
+async def test_a_store_whose_inbox_fails_starts_runs_all_the_same(agent: Agent, workspace: Path) -> None:
+    """The inbox is looked at again with each renewal of the lease."""
+    store = Failing("take_control")
+    session = await kept(agent, workspace, store, "one")
+    await store.post_control("s", ControlRequest("r1", "interrupt", {}))
+    assert (await session.send_async("go")).text == "one"
+    store.methods.clear()
+    while (receipt := await store.load_receipt("s", "r1")) is None:
+        await asyncio.sleep(0)
+    assert receipt.code == "NO_ACTIVE_RUN"
 
 
 async def test_posting_needs_a_store(agent: Agent) -> None:

@@ -193,6 +193,37 @@ async def test_a_paused_holder_that_wakes_up_writes_nothing(agent: Agent, worksp
     assert "from the dead" not in str(back.history())
 
 
+async def test_two_that_need_the_lease_at_once_share_it(agent: Agent, workspace: Path) -> None:
+    """The second one waits until the log is what the store says, and takes no lease of its own."""
+
+    class Slow(MemorySessionStore):
+        loading, go, taken = False, asyncio.Event(), 0
+
+        async def acquire_lease(self, session_id: str, holder: str, ttl_ms: int) -> Lease:
+            self.taken += 1
+            return await super().acquire_lease(session_id, holder, ttl_ms)
+
+        async def load_snapshot(self, session_id: str) -> Any:
+            if self.loading:
+                await self.go.wait()
+            return await super().load_snapshot(session_id)
+
+    store = Slow()
+    first = await kept(agent, workspace, store, "one")
+    await first.send_async("go")
+    await first.close_async()
+    second = await kept(agent, workspace, store, "two")
+    store.loading = True
+    both = [asyncio.ensure_future(second.save_async()), asyncio.ensure_future(second.send_async("more"))]
+    await until(lambda: store.taken == 2)
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not any(each.done() for each in both)
+    store.go.set()
+    await asyncio.gather(*both)
+    assert store.taken == 2
+
+
 async def test_a_store_that_gives_no_lease_starts_nothing(agent: Agent, workspace: Path) -> None:
     """Whoever can't be sure to be alone doesn't begin."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ import pytest
 from runhelp import make_agent, until
 from savedhelp import Failing, kept
 
-from a3s_code import Agent
+from a3s_code import Agent, MemorySessionStore
+from a3s_code.core.documents import CheckpointHeader
 from a3s_code.errors import CodeError
 from a3s_code.testing import ScriptedModel, Turn, call
 
@@ -93,4 +96,33 @@ async def test_all_ids_of_a_run_that_went_on_are_forgotten(agent: Agent, workspa
     store.methods = []
     last = await kept(agent, workspace, store)
     assert (await last.resume_run_async("job")).text == "done"
+    assert await store.list_checkpoints() == []
+
+
+class Slow(MemorySessionStore):
+    """Once it is ``slow`` it keeps a checkpoint only when the session's run has ended, and some turns later."""
+
+    slow: Callable[[], bool] | None = None
+
+    async def append_checkpoint(
+        self, run_id: str, header: CheckpointHeader, facts: Sequence[bytes], epoch: int | None = None
+    ) -> int:
+        if self.slow is not None:
+            await until(self.slow)
+            for _ in range(1000):
+                await asyncio.sleep(0)
+        return await super().append_checkpoint(run_id, header, facts, epoch)
+
+
+async def test_an_answer_that_is_kept_late_leaves_no_checkpoint(agent: Agent, workspace: Path) -> None:
+    """A run that ends while its last answer is still on its way to the store is forgotten after that."""
+    store = Slow()
+    options: dict[str, Any] = {"permission_policy": {"ask": ["ls"]}, "confirmation_policy": {"enabled": True}}
+    session = await kept(agent, workspace, store, [call("ls", {}, id="c")], "done", auto_save=False, **options)
+    await session.spawn_run_with_id_async("job", "go")
+    await until(lambda: bool(session.pending_confirmations()))
+    store.slow = lambda: session._engine.view().closed is not None
+    assert await session.confirm_tool_use_async("c", False)
+    await until(lambda: session._engine.active is None)
+    assert session.runs()[-1]["text"] == "done"
     assert await store.list_checkpoints() == []

@@ -38,6 +38,7 @@ class Inbox:
         self._keeper = keeper
         self._waiting: deque[ControlRequest] = deque()
         self._work: asyncio.Task[None] | None = None
+        self._ready = False
         self._posted: dict[str, ControlRequest] = {}
         self._late: list[ControlRequest] = []
         self._leaving: ControlRequest | None = None
@@ -45,14 +46,10 @@ class Inbox:
         session.control.changed = self._changed
 
     async def taken_over(self, *, resuming: bool) -> None:
-        """Takes in what waits for a session that this process holds from now on."""
-        epoch = self._keeper.holding.epoch
-        if epoch is None:
-            return
-        requests = await self._keeper.store.take_control(self._session.parts.session_id, epoch)
-        if not requests:
-            return
-        done = await self._session.parts.callbacks.in_thread(self._done, requests)
+        """Takes in what waits for a session that this process holds from now on. What is told of meanwhile comes
+        after it."""
+        requests = await self._taken()
+        done = await self._session.parts.callbacks.in_thread(self._done, requests) if requests else ()
         for request in requests:
             if request.request_id in done:
                 await self._answer(request, "applied")
@@ -62,6 +59,20 @@ class Inbox:
                 self._late.append(request)
             else:
                 await self._handled(request)
+        self._ready = True
+        self.add(())
+
+    async def _taken(self) -> Sequence[ControlRequest]:
+        """Nothing when the store fails: it is asked again while the lease is renewed."""
+        try:
+            epoch = self._keeper.holding.epoch
+            if epoch is not None:
+                return await self._keeper.store.take_control(self._session.parts.session_id, epoch)
+        except LeaseLost:
+            raise
+        except Exception as error:  # noqa: BLE001  the store may be a host's own, and no failure of it ends a run
+            _log.warning("a control inbox can't be read: %s: %s", type(error).__name__, error)
+        return ()
 
     async def deliver(self) -> None:
         """What waited for the run that is resumed, before its first step."""
@@ -71,7 +82,7 @@ class Inbox:
 
     def add(self, requests: Sequence[ControlRequest]) -> None:
         self._waiting.extend(requests)
-        if self._waiting and self._work is None:
+        if self._waiting and self._ready and self._work is None:
             self._work = spawn(self._all(), "control requests")
 
     async def closed(self) -> None:
@@ -217,25 +228,25 @@ PAYLOADS: Final = {"confirm": Confirm, "answer": Answer, "steer": Direct, "inter
 """What each kind of request takes."""
 
 
-def _key(request: ControlRequest) -> tuple[object, ...]:
-    """What a fact that came of the request says of it."""
+def _key(request: ControlRequest) -> str:
+    """What a fact that came of the request says of it. Whoever reaches the store may have written the payload."""
     payload = request.payload
     match request.kind:
         case "steer":
-            return ("steer", request.request_id)
+            return repr(("steer", request.request_id))
         case "confirm":
-            return ("confirm", payload.get("tool_id"), payload.get("approved"))
+            return repr(("confirm", payload.get("tool_id"), payload.get("approved")))
         case _:
-            return (request.kind, payload.get("tool_id"), payload.get("answer"))
+            return repr((request.kind, payload.get("tool_id"), payload.get("answer")))
 
 
-def _key_of(fact: Fact) -> tuple[object, ...]:
+def _key_of(fact: Fact) -> str:
     match fact.data:
         case UserSaid(source="steer", request_id=request_id):
-            return ("steer", request_id)
+            return repr(("steer", request_id))
         case ConfirmationAnswered(call=call, approved=approved):
-            return ("confirm", call, approved)
+            return repr(("confirm", call, approved))
         case QuestionAnswered(call=call, answer=answer):
-            return ("answer", call, answer)
+            return repr(("answer", call, answer))
         case _:
-            return ()
+            return ""

@@ -77,7 +77,7 @@ def put_away(session: EngineSession, run: ActiveRun) -> None:
         run.outcome = None
     run.end()
     if run.left is not None and run.outcome is None:
-        run.error, run.parked = run.left, True
+        run.error, run.parked = run.error or run.left, True
     elif run.closing and (run.outcome is None or run.outcome.status != "completed"):
         run.error = SessionClosed(f"Session '{session.parts.session_id}' is closed")
     if run.outcome is None and run.error is not None:

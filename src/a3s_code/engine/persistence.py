@@ -55,6 +55,7 @@ class Persistence:
         self._holder = holder
         self.holding = Holding(parts.session_id, self.store, keeping.leases, parts.clock)
         self._known: Known = (None, None)
+        self._taking = asyncio.Lock()
         self._one_by_one = asyncio.Lock()
         self._header: Header | None = None
         self._stored: Position | None = None
@@ -123,17 +124,18 @@ class Persistence:
     async def hold(self) -> bool:
         """Has the session's lease, and a log with all that others did to the session since this one looked. Whether the
         lease is new. ``SessionBusy`` names who has it."""
-        try:
-            if not await self.holding.taken(self._holder):
-                return False
-        except Interrupted:
-            raise SessionClosed(f"Session '{self._parts.session_id}' is closed") from None
-        try:
-            await self._catch_up()
-        except BaseException:
-            await self.holding.release()
-            raise
-        return True
+        async with self._taking:  # who comes second waits until the log is up to date
+            try:
+                if not await self.holding.taken(self._holder):
+                    return False
+            except Interrupted:
+                raise SessionClosed(f"Session '{self._parts.session_id}' is closed") from None
+            try:
+                await self._catch_up()
+            except BaseException:
+                await self.holding.release()
+                raise
+            return True
 
     async def _catch_up(self) -> None:
         epoch = self.holding.epoch
@@ -183,7 +185,8 @@ class Persistence:
 
     async def _append(self, run_id: str) -> None:
         async with self._one_by_one:
-            await self._append_alone(run_id)
+            if self._writer.view.run is not None:  # it may have ended meanwhile, and must leave none
+                await self._append_alone(run_id)
 
     async def _append_alone(self, run_id: str) -> None:
         at, epoch = self._log.position, self.holding.epoch
@@ -300,9 +303,10 @@ class Persistence:
             await self._tried(run, "run record", self.store.settle_run, run.id, record, self.holding.epoch)
         if self.saves:
             await self._tried(run, "snapshot", self.save, run)
-        for run_id in sorted(self._checkpoints):
-            if await self._tried(run, "checkpoint", self.store.delete_checkpoint, run_id, self.holding.epoch):
-                self._checkpoints.discard(run_id)
+        async with self._one_by_one:
+            for run_id in sorted(self._checkpoints):
+                if await self._tried(run, "checkpoint", self.store.delete_checkpoint, run_id, self.holding.epoch):
+                    self._checkpoints.discard(run_id)
         self._goes_on = ()
 
     async def _tried(self, run: ActiveRun, what: str, work: Callable[..., Awaitable[object]], *args: object) -> bool:
