@@ -52,3 +52,11 @@ def workspace(tmp_path: Path) -> Path:
     made = tmp_path / "ws"
     made.mkdir()
     return made
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Path:
+    """A workspace on another node."""
+    made = tmp_path / "elsewhere"
+    made.mkdir()
+    return made

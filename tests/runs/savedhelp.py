@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from a3s_code import Agent, MemorySessionStore, Session
+from a3s_code import Agent, MemorySessionStore, Session, tool
 from a3s_code.api.wiring import LEASES
 from a3s_code.errors import StoreError
 from a3s_code.testing import ScriptedModel, Turn
@@ -26,6 +26,18 @@ def logs(workspace: Path) -> list[str]:
     """The files beside the session's log, that one included."""
     directory = workspace / ".a3s" / "effect-log"
     return sorted(path.name for path in directory.glob("s.*")) if directory.exists() else []
+
+
+def paying(paid: list[int]) -> Any:
+    """A tool that pays, and writes down what it paid."""
+
+    @tool
+    def pay(amount: int) -> str:
+        """Pays."""
+        paid.append(amount)
+        return "paid"
+
+    return pay
 
 
 async def vanished(session: Session) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from otherprocess import running
 from runhelp import data, facts, kinds, log_bytes, make_agent, one_result_each, open_session, until
-from savedhelp import REMOTE, Failing, kept, logs, vanished
+from savedhelp import REMOTE, Failing, kept, logs, paying, vanished
 
-from a3s_code import Agent, FileSessionStore, MemorySessionStore, tool
+from a3s_code import Agent, FileSessionStore, MemorySessionStore
 from a3s_code.core.documents import CheckpointHeader
 from a3s_code.errors import CodeError, RunIdentityConflict, SessionClosed
 from a3s_code.testing import ScriptedModel, Turn, call, calls, delay
@@ -39,24 +39,6 @@ async def main():
     await asyncio.Event().wait()
 asyncio.run(main())
 """
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Path:
-    """A workspace on another node."""
-    made = tmp_path / "elsewhere"
-    made.mkdir()
-    return made
-
-
-def paying(paid: list[int]) -> Any:
-    @tool
-    def pay(amount: int) -> str:
-        """Pays."""
-        paid.append(amount)
-        return "paid"
-
-    return pay
 
 
 def dead_node(workspace: Path) -> FileSessionStore:

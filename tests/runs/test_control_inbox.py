@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from otherprocess import running
 from runhelp import data, kinds, make_agent, outcomes, until
-from savedhelp import Failing, kept, vanished
+from savedhelp import Failing, kept, paying, vanished
 
 from a3s_code import Agent, FileSessionStore, MemorySessionStore, SqliteSessionStore, tool
 from a3s_code.core.documents import ControlReceipt, ControlRequest
@@ -24,24 +24,6 @@ ASKS: dict[str, Any] = {"permission_policy": {"ask": ["pay"]}, "confirmation_pol
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Holders look into their inboxes every few milliseconds."""
     monkeypatch.setattr(keepalive, "_RENEW_S", 0.005)
-
-
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Path:
-    """A workspace on another node."""
-    made = tmp_path / "elsewhere"
-    made.mkdir()
-    return made
-
-
-def paying(paid: list[int]) -> Any:
-    @tool
-    def pay(amount: int) -> str:
-        """Pays."""
-        paid.append(amount)
-        return "paid"
-
-    return pay
 
 
 async def post(agent: Agent, store: Any, kind: str, wait_ms: int = 20_000, **payload: Any) -> dict[str, Any]:

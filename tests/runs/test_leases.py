@@ -22,14 +22,6 @@ from a3s_code.testing import ScriptedModel, call, delay
 ELSEWHERE = "another-node/1/1/x"
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Path:
-    """A workspace on another node."""
-    made = tmp_path / "elsewhere"
-    made.mkdir()
-    return made
-
-
 def held(session: Any) -> Lease:
     lease: Lease = session._engine.keeper.holding._kept.lease
     return lease

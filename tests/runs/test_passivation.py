@@ -18,14 +18,6 @@ from a3s_code.ports.tool import ToolContext, ToolFailure
 from a3s_code.testing import ScriptedModel, call, delay
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Path:
-    """A workspace on another node."""
-    made = tmp_path / "elsewhere"
-    made.mkdir()
-    return made
-
-
 async def is_free(store: Any) -> bool:
     lease = await store.acquire_lease("s", "another-node", TTL_MS)
     released: bool = await store.release(lease)

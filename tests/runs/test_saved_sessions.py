@@ -19,14 +19,6 @@ from a3s_code.testing import ScriptedModel, call, calls, delay
 LABELS = {"tenant_id": "t", "principal": "p", "agent_template_id": "a", "correlation_id": "c"}
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Path:
-    """A workspace on another node."""
-    made = tmp_path / "elsewhere"
-    made.mkdir()
-    return made
-
-
 @pytest.fixture(params=["memory", "file", "sqlite"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     match request.param:

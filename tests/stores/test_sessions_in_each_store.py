@@ -29,14 +29,6 @@ ASKING: dict[str, Any] = {
 _schemas = itertools.count()
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path) -> Path:
-    """A workspace on another node."""
-    made = tmp_path / "elsewhere"
-    made.mkdir()
-    return made
-
-
 def paying(paid: list[int]) -> Any:
     @tool
     def pay(amount: int) -> str:
