@@ -334,3 +334,16 @@ async def test_artifacts_are_restored(workspace: Path) -> None:
     for uri in uris:
         assert again._engine.kernel.results.artifacts.get(uri) is not None
     await two.close_async()
+
+
+async def test_the_last_result_is_known_on_another_node(agent: Agent, workspace: Path, elsewhere: Path) -> None:
+    """A run that had ended before its node died is resumed to its end: nothing is asked of the model again."""
+    store = MemorySessionStore()
+    first = await kept(agent, workspace, store, "one")
+    result = await first.send_async("go")
+    await first.close_async()
+    model = ScriptedModel([])
+    there = await kept(agent, elsewhere, store, llm_client=model)
+    again = await there.resume_run_async(str(result.run_id))
+    assert (again.text, again.run_id, again.stop_reason) == ("one", result.run_id, "done")
+    assert (again.total_tokens, again.steps, model.requests) == (result.total_tokens, result.steps, [])

@@ -7,13 +7,17 @@ Known weakness: none known.
 
 from __future__ import annotations
 
+from typing import cast, get_args
+
 import msgspec
 
 from a3s_code.core.facts import RunOpened
-from a3s_code.core.facts.runs import Cause
+from a3s_code.core.facts.runs import Cause, Closing
+from a3s_code.core.state import ClosedRun, RunState, View
 from a3s_code.engine import recovery
 from a3s_code.engine.parts import Parts
 from a3s_code.engine.persistence import Persistence
+from a3s_code.engine.runs import RunBook
 from a3s_code.engine.writer import Writer
 from a3s_code.errors import CodeError
 
@@ -47,6 +51,18 @@ async def opened(parts: Parts, writer: Writer, keeper: Persistence | None, wante
     cause: Cause = "resume" if wanted.recovery is None else "recovery"
     new_id = wanted.recovery or parts.env.new_id()
     return RunOpened(new_id, cause, context, earlier.side, earlier.id, wanted.input_digest)
+
+
+def last_result(view: View, book: RunBook) -> ClosedRun:
+    """What a quiescent log came to. One that began with a snapshot's messages has no run of its own: then it is what
+    the snapshot says of the last one, which is all but the number of its tool calls."""
+    if view.closed is not None:
+        return view.closed
+    last = next(reversed(book.all()), None)
+    if last is None or last.status not in get_args(Closing):
+        raise CodeError("this session's log holds no run that could be resumed", "SESSION_ERROR")
+    run = RunState(last.id, last.cause, prompt=last.prompt, steps=last.steps, usage=last.usage, text=last.text)
+    return ClosedRun(run, cast(Closing, last.status), last.error, last.stop_reason or "done")
 
 
 async def _rebuilt(keeper: Persistence, wanted: Wanted) -> str | None:

@@ -33,7 +33,7 @@ from a3s_code.engine.runs import RunBook, RunRecord
 from a3s_code.engine.seat import Seat
 from a3s_code.engine.token import CancelToken
 from a3s_code.engine.writer import Writer
-from a3s_code.errors import CodeError, SessionClosed
+from a3s_code.errors import SessionClosed
 from a3s_code.ports.tasks import spawn
 
 
@@ -147,9 +147,7 @@ class EngineSession:
                     return self._start(opened, [], self._deliver)
         self._gate.leave()
         await self._deliver()
-        if self.writer.view.closed is None:
-            raise CodeError("this session's log holds no run that could be resumed", "SESSION_ERROR")
-        return self.writer.view.closed
+        return resuming.last_result(self.writer.view, self.book)
 
     def _known_to_store(self, run_id: str | None, digest: str | None, *, again: bool) -> detached.Around:
         return detached.admitted(self.writer, self.keeper, self.parts.session_id, run_id, digest, again=again)
