@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from a3s_code.core.content import (
 from a3s_code.ports.model import ModelRequest, ToolSpec
 from a3s_code.providers.anthropic import encode as anthropic
 from a3s_code.providers.openai import encode as openai
+from a3s_code.stores.blobs import FileBlobs
 
 TOOLS = (ToolSpec("write", "Write", {"type": "object"}), ToolSpec("read", "Read", {"type": "object"}))
 IMAGE = AttachmentRef("image", "image/png", "ab" * 32, "a.png", "a.png")
@@ -324,3 +326,16 @@ def test_anthropic_begins_with_a_user_message() -> None:
         "assistant",
         "user",
     ]
+
+
+@pytest.mark.parametrize("fault", ["gone", "changed"])
+def test_a_file_beside_the_log_that_is_gone_or_changed_ends_no_conversation(tmp_path: Path, fault: str) -> None:
+    """On a machine that has the log and not the attachments, the model is told so, with every later request."""
+    blobs = FileBlobs(str(tmp_path))
+    ref = blobs.put(b"remember", "text", "text/plain", "n.txt")
+    assert as_openai([UserMessage("see", (ref,))], load=blobs.load)[0]["content"][1]["text"] == "[file n.txt]\nremember"
+    path = tmp_path / ref.path
+    path.unlink() if fault == "gone" else path.write_bytes(b"forget")
+    for sent in (as_openai, as_anthropic):
+        parts = sent([UserMessage("see", (ref,))], load=blobs.load)[0]["content"]
+        assert parts[1]["text"] == "[text n.txt is not available any more]"

@@ -17,6 +17,7 @@ from typing import Any, Final, Self, TypeAlias, TypeVar
 import msgspec
 
 from a3s_code.core.content import AssistantMessage, AttachmentRef, Call, Message, ToolMessage, UserMessage
+from a3s_code.errors import StoreError
 from a3s_code.ports.model import ModelRequest
 
 Load: TypeAlias = Callable[[AttachmentRef], bytes] | None
@@ -180,7 +181,7 @@ def attached(ref: AttachmentRef, load: Load, *, images: bool, image_part: Callab
         return {"type": "text", "text": f"[image {name} left out: this model takes no images]"}
     try:
         data = load(ref) if load is not None else None
-    except OSError:
+    except (OSError, StoreError):  # the conversation goes on without it, on another machine or after it was changed
         data = None
     if data is None:
         return {"type": "text", "text": f"[{ref.kind} {name} is not available any more]"}
