@@ -309,6 +309,7 @@ async def test_a_handler_can_use_the_session_but_not_its_gate(agent: Agent, work
 def test_close_from_inside_a_handler_returns(workspace: Path, event: str, kind: str) -> None:
     """It marks the session closed and cancels its work without waiting for its own caller; the run ends."""
     closed: list[bool] = []
+    returned = threading.Event()
     with Agent.create_from_config({}) as agent:
         session = agent.session(
             workspace, session_id="s", llm_client=scripted(), permission_policy="full", log_durability="os"
@@ -317,10 +318,12 @@ def test_close_from_inside_a_handler_returns(workspace: Path, event: str, kind: 
         async def coroutine(event: Any) -> None:
             await session.close_async()
             closed.append(session.is_closed())
+            returned.set()
 
         def plain(event: Any) -> None:
             session.close()
             closed.append(session.is_closed())
+            returned.set()
 
         session.register_hook("x", event, coroutine if kind == "coroutine" else plain)
         if event == "on_success":
@@ -329,6 +332,7 @@ def test_close_from_inside_a_handler_returns(workspace: Path, event: str, kind: 
             with pytest.raises(SessionClosed):
                 session.send("go")
         session.close()
+        assert returned.wait(30)  # a plain one may still be on its way out of its thread
         assert closed == [True]
         assert agent.list_sessions() == []
 
