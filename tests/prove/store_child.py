@@ -83,6 +83,7 @@ def telling(store: AnyStore, say: Say) -> None:
         return reached
 
     async def save_snapshot(snapshot: SessionSnapshot, epoch: Epoch = None) -> str:
+        say(f"saves {snapshot.session_id}")
         digest = await save(snapshot, epoch)
         say(f"saved {digest}")
         return digest
