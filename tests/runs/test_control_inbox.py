@@ -323,3 +323,85 @@ async def test_a_session_of_another_process_is_answered(agent: Agent, workspace:
     assert snapshot is not None
     assert snapshot.messages[-1]["content"] == "done"
     await store.close()
+
+
+async def test_a_caller_that_gives_up_leaves_an_inbox_that_works(agent: Agent, workspace: Path) -> None:
+    """Cancelling the call that took the session over doesn't leave it deaf."""
+
+    class Slow(MemorySessionStore):
+        taking, go = False, asyncio.Event()
+
+        async def take_control(self, session_id: str, epoch: int) -> list[ControlRequest]:
+            taken = await super().take_control(session_id, epoch)
+            self.taking = True
+            await self.go.wait()
+            return taken
+
+    store, paid = Slow(), list[int]()
+    session = await kept(
+        agent, workspace, store, [call("pay", {"amount": 3}, id="c")], "done", tools=[paying(paid)], **ASKS
+    )
+    given_up = asyncio.ensure_future(session.send_async("never"))
+    await until(lambda: store.taking)
+    given_up.cancel()
+    await asyncio.wait([given_up])
+    Slow.go.set()
+    run = asyncio.ensure_future(session.send_async("pay"))
+    await until(lambda: bool(session.pending_confirmations()))
+    assert (await post(agent, store, "confirm", tool_id="c", approved=True))["state"] == "applied"
+    assert (await run).text == "done"
+
+
+async def test_an_answer_that_comes_during_the_close_waits_for_the_next_holder(
+    agent: Agent, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It isn't refused, and counts when the session is resumed."""
+    store, paid = MemorySessionStore(), list[int]()
+    options: dict[str, Any] = {"tools": [paying(paid)], **ASKS}
+    first = await kept(agent, workspace, store, [call("pay", {"amount": 3}, id="c")], **options)
+    run = asyncio.ensure_future(first.send_async("pay"))
+    await until(lambda: bool(first.pending_confirmations()))
+    hooks = first._engine.firing.hooks
+    drained, ending, go = hooks.drained, asyncio.Event(), asyncio.Event()
+
+    async def slow(seconds: float) -> None:
+        if first._engine.active is None:
+            ending.set()
+            await go.wait()
+        await drained(seconds)
+
+    monkeypatch.setattr(hooks, "drained", slow)
+    closing = asyncio.ensure_future(first.close_async())
+    await ending.wait()
+    receipt = await post(agent, store, "confirm", wait_ms=100, tool_id="c", approved=True, request_id="r")
+    assert receipt["state"] == "posted"
+    go.set()
+    await closing
+    await asyncio.wait([run])
+    second = await kept(agent, workspace, store, "done", **options)
+    assert (await second.resume_run_async("latest")).text == "done"
+    assert paid == [3]
+    assert (await post(agent, store, "confirm", tool_id="c", approved=True, request_id="r"))["state"] == "applied"
+
+
+async def test_a_steer_that_the_session_knows_already_is_answered(agent: Agent, workspace: Path) -> None:
+    """The same request, given to the session itself and posted, is one steer with one outcome."""
+    store, go = MemorySessionStore(), [asyncio.Event(), asyncio.Event()]
+
+    @tool
+    async def work(number: int) -> str:
+        """Works until it is told to stop."""
+        await go[number].wait()
+        return "worked"
+
+    script: list[Turn] = [[call("work", {"number": 0}, id="a")], [call("work", {"number": 1}, id="b")], "done"]
+    session = await kept(agent, workspace, store, *script, tools=[work])
+    run = asyncio.ensure_future(session.send_async("go"))
+    await until(lambda: bool(session.active_tools()))
+    await session.steer_async("left", {"request_id": "r"})
+    go[0].set()
+    await until(lambda: len(data(workspace, "tool.started")) == 2)
+    assert (await post(agent, store, "steer", text="left", request_id="r"))["state"] == "applied"
+    go[1].set()
+    await run
+    assert [each.text for each in data(workspace, "user.message")] == ["go", "left"]

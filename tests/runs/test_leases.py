@@ -362,3 +362,126 @@ async def test_a_run_begins_no_step_while_its_lease_is_not_sure(
     assert seen[-1].type == "agent_end"
     assert sum(event.type == "persistence_failed" for event in seen) == 1
     await agent.close_async()
+
+
+async def test_a_run_is_cancelled_while_its_lease_is_not_sure(agent: Agent, workspace: Path) -> None:
+    """A store that can't be reached keeps nobody from ending a run."""
+    session = await kept(agent, workspace, MemorySessionStore(), [call("ls", {})], "never")
+    await session.save_async()
+    keeper: Any = session._engine.keeper
+    keeper.holding._kept.renewed(SystemClock().monotonic() - TTL_MS / 1000 - 1)
+    stream = await session.stream_async("go")
+    async for event in stream:
+        if event.type == "persistence_failed":
+            keeper.holding._kept._until = 0
+            assert session.cancel()
+    assert [each.status for each in data(workspace, "run.closed")] == ["cancelled"]
+
+
+async def test_a_lease_that_comes_after_the_close_is_given_back(agent: Agent, workspace: Path) -> None:
+    """Whoever opens the session next finds it free."""
+
+    class Slow(MemorySessionStore):
+        asked, go = False, asyncio.Event()
+
+        async def acquire_lease(self, session_id: str, holder: str, ttl_ms: int) -> Lease:
+            lease = await super().acquire_lease(session_id, holder, ttl_ms)
+            self.asked = True
+            await self.go.wait()
+            return lease
+
+    store = Slow()
+    session = await kept(agent, workspace, store, "never")
+    sending = asyncio.ensure_future(session.send_async("go"))
+    await until(lambda: store.asked)
+    await session.close_async()
+    store.go.set()
+    with pytest.raises(CodeError, match="is closed"):
+        await sending
+    assert logs(workspace) == []
+    again = await kept(agent, workspace, store, "again")
+    assert (await again.send_async("go")).text == "again"
+
+
+async def test_what_is_saved_after_the_close_is_refused(
+    agent: Agent, workspace: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A save that was on its way when the lease was given back overwrites nothing of the next holder."""
+    store = MemorySessionStore()
+    first = await kept(agent, workspace, store, "one")
+    await first.send_async("go")
+    keeper: Any = first._engine.keeper
+    take, taken, go = keeper.take, asyncio.Event(), asyncio.Event()
+
+    async def slow(run: Any = None) -> Any:
+        snapshot = await take(run)
+        taken.set()
+        await go.wait()
+        return snapshot
+
+    monkeypatch.setattr(keeper, "take", slow)
+    saving = asyncio.ensure_future(first.save_async())
+    await taken.wait()
+    await first.close_async()
+    second = await kept(agent, elsewhere, store, "two")
+    await second.send_async("go on")
+    saved = await store.load_snapshot("s")
+    go.set()
+    with pytest.raises(CodeError, match="is closed"):
+        await saving
+    assert await store.load_snapshot("s") == saved
+
+
+async def test_a_lease_that_follows_another_is_renewed_at_leisure() -> None:
+    """One that comes while the last one's renewal is under way doesn't have the store asked without a pause."""
+
+    class Slow(MemorySessionStore):
+        renewals, inside, go = 0, threading.Event(), threading.Event()
+
+        async def renew(self, leases: Any, ttl_ms: int) -> list[Lease | None]:
+            self.renewals += 1
+            self.inside.set()
+            assert self.go.wait(10)
+            return await super().renew(leases, ttl_ms)
+
+    leases, store, told, clock = keepalive.Keepalive(SystemClock()), Slow(), Told(), SystemClock()
+    first = leases.keep(store, await store.acquire_lease("a", "x", TTL_MS), clock.monotonic(), told.lose, told.ask)
+    assert await asyncio.to_thread(store.inside.wait, 10)
+    leases.let_go(first)
+    second = leases.keep(store, await store.acquire_lease("b", "y", TTL_MS), clock.monotonic(), told.lose, told.ask)
+    store.go.set()
+    for _ in range(2000):
+        await asyncio.sleep(0)
+    assert store.renewals <= 3
+    leases.let_go(second)
+
+
+async def test_a_store_that_ends_the_renewing_is_asked_again(quick: keepalive.Keepalive) -> None:
+    """Even a cancellation that a host's own store lets out doesn't end the thread."""
+
+    class Cancelled(Batches):
+        times = 0
+
+        async def renew(self, leases: Any, ttl_ms: int) -> list[Lease | None]:
+            self.times += 1
+            if self.times == 1:
+                raise asyncio.CancelledError
+            return await super().renew(leases, ttl_ms)
+
+    store, told = Cancelled(), Told()
+    lease = await store.acquire_lease("a", quick.holder(), TTL_MS)
+    kept_one = quick.keep(store, lease, SystemClock().monotonic(), told.lose, told.ask)
+    assert await asyncio.to_thread(store.renewed.acquire, timeout=10)
+    quick.let_go(kept_one)
+
+
+def test_a_session_that_was_not_closed_is_free_once_its_loop_has_ended(workspace: Path) -> None:
+    """The next loop of the same process can have it."""
+    store = MemorySessionStore()
+
+    async def one(text: str) -> str:
+        session = await kept(await make_agent(), workspace, store, text)
+        return (await session.send_async("go")).text
+
+    assert asyncio.run(one("first")) == "first"
+    assert asyncio.run(one("second")) == "second"

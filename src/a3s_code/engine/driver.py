@@ -35,7 +35,7 @@ async def drive(run: ActiveRun, control: Control) -> None:
         if step is None or isinstance(step, Idle):
             return
         try:
-            if run.keeper is not None and not run.keeper.is_sure():
+            if run.keeper is not None and not run.keeper.is_sure() and not run.token.is_cancelled():
                 await run.keeper.made_sure(run)
                 continue
             if not control.apply(run, step):

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from a3s_code.engine.token import CancelToken
-from a3s_code.errors import LeaseLost, SessionBusy
+from a3s_code.errors import LeaseLost, SessionBusy, SessionClosed
 from a3s_code.ports.clock import Clock
 from a3s_code.ports.leases import TTL_MS, Kept, Leases
 from a3s_code.ports.store import ControlRequest, Epoch, Lease, SessionStore
@@ -54,9 +54,14 @@ class Holding:
 
     @property
     def epoch(self) -> Epoch:
-        """For every write; ``None`` for a store that doesn't fence. ``LeaseLost`` once it was lost."""
+        """For every write; ``None`` for a store that doesn't fence. ``LeaseLost`` once it was lost, ``SessionClosed``
+        once it was given back."""
         self.check()
-        return None if self._kept is None else self._kept.lease.epoch
+        if self._leases is None:
+            return None
+        if self._kept is None:
+            raise SessionClosed(f"Session '{self._session_id}' is closed")
+        return self._kept.lease.epoch
 
     def check(self) -> None:
         """``LeaseLost`` once it was lost."""
@@ -105,9 +110,12 @@ class Holding:
         self._let_go()
         return True
 
-    async def release(self) -> None:
-        """Gives the lease back, so that another node needn't wait."""
-        lease = self._let_go()
+    def release(self) -> Coroutine[None, None, None]:
+        """Gives the lease back, so that another node need not wait. It is renewed no more from now on, also when the
+        loop ends before it is given back."""
+        return self._given_back(self._let_go())
+
+    async def _given_back(self, lease: Lease | None) -> None:
         if lease is None:
             return
         try:

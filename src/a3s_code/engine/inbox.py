@@ -19,7 +19,7 @@ from a3s_code.core.content import JsonObject
 from a3s_code.core.facts import ConfirmationAnswered, Fact, QuestionAnswered, UserSaid
 from a3s_code.engine.control import Options, Receipt, options_of
 from a3s_code.engine.persistence import Persistence
-from a3s_code.errors import CodeError, LeaseLost
+from a3s_code.errors import CodeError, LeaseLost, SessionClosed
 from a3s_code.ports.store import ControlReceipt, ControlRequest
 from a3s_code.ports.tasks import spawn
 
@@ -120,6 +120,8 @@ class Inbox:
                     await self._passivate(request)
                 case _:
                     await self._refuse(request, f"this version knows no request of kind {request.kind!r}")
+        except SessionClosed:
+            return  # it waits for the next holder
         except (CodeError, msgspec.ValidationError, TypeError) as error:
             code = error.code if isinstance(error, CodeError) else "INVALID_REQUEST"
             await self._refuse(request, str(error), code)
@@ -143,16 +145,17 @@ class Inbox:
         self._posted[request.request_id] = request
         try:
             if request.kind == "steer":
-                await self._session.control_run("steer", given.text, options)
+                receipt = await self._session.control_run("steer", given.text, options)
             else:
-                await self._session.control_run("interrupt", "", options)
+                receipt = await self._session.control_run("interrupt", "", options)
         except BaseException:
             del self._posted[request.request_id]
             raise
+        self._changed(receipt)  # one that this session knew already may change no more
 
     def _changed(self, receipt: Receipt) -> None:
         request = self._posted.get(receipt.request_id)
-        if request is None or receipt.state == ("applied" if request.kind == "interrupt" else "settled"):
+        if request is None or (request.kind, receipt.state) == ("interrupt", "applied"):
             return
         if receipt.state != "accepted":
             del self._posted[receipt.request_id]

@@ -131,6 +131,8 @@ class Persistence:
             except Interrupted:
                 raise SessionClosed(f"Session '{self._parts.session_id}' is closed") from None
             try:
+                if self._holder.token.is_cancelled():  # it was closed meanwhile, and nobody would give the lease back
+                    raise SessionClosed(f"Session '{self._parts.session_id}' is closed")
                 await self._catch_up()
             except BaseException:
                 await self.holding.release()

@@ -6,6 +6,7 @@ Known weakness: none known.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from a3s_code.engine.inbox import Inbox
 from a3s_code.engine.persistence import Persistence
 from a3s_code.errors import LeaseLost, SessionBusy
 from a3s_code.ports.store import ControlRequest
+from a3s_code.ports.tasks import spawn
 
 if TYPE_CHECKING:
     from a3s_code.engine.session import EngineSession
@@ -32,7 +34,8 @@ class Seat:
     async def taken(self, *, resuming: bool) -> None:
         """Has the lease. With ``resuming`` what was posted for a run at work waits for ``inbox.deliver``."""
         if await self.keeper.hold():
-            await self.inbox.taken_over(resuming=resuming)
+            taking = spawn(self.inbox.taken_over(resuming=resuming), "taking over an inbox")
+            await asyncio.shield(taking)  # a caller that gives up must not leave it half read
 
     async def is_alone(self) -> bool:
         """Whether nobody is at work on the session, here or elsewhere: then this session has its lease."""

@@ -158,6 +158,8 @@ class EngineSession:
         if self.seat is not None:
             await self.seat.taken(resuming=resuming)
         await self.ready()
+        if self.token.is_cancelled():  # it was closed meanwhile: whoever wrote now would take the lock again
+            self.check_open()
 
     async def _deliver(self) -> None:
         if self.seat is not None:

@@ -90,7 +90,10 @@ class Keepalive:
             if keeper.woken.wait(_RENEW_S):
                 keeper.woken.clear()
             elif keeper.kept:
-                asyncio.run(keeper.renewing())
+                try:
+                    asyncio.run(keeper.renewing())
+                except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001  a host's own store may raise anything; it is tried again
+                    _log.warning("leases are not renewed: %s: %s", type(error).__name__, error)
             with self._guard:
                 if not keeper.kept:
                     self._keepers.pop(id(keeper.store), None)
@@ -133,6 +136,7 @@ class _Keeper:
                     await asyncio.gather(*(self._take(kept) for kept in self.kept))
                 settled = heard
                 await _either(self._empty, _RENEW_S)
+                self._empty.clear()  # somebody may have come after the last one had gone
         finally:
             self._loop = None
             if listener is not None:
